@@ -1,0 +1,187 @@
+"""The classifier: scored evidence from a raw error to a posterior over fault kinds.
+
+Each source of evidence (type, status, wording, alarm) adds log-odds to kinds; the posterior is
+the softmax of their sum at a temperature, mixed with a floor so that no kind is ever ruled out.
+"""
+
+import math
+from functools import lru_cache
+
+from selfheal_rl.core.values import (
+    KIND_INDEX,
+    KINDS,
+    N_KINDS,
+    Diagnosis,
+    ErrorSnapshot,
+    FaultKind,
+)
+from selfheal_rl.runtime.diagnose.effect_state import effect_state
+from selfheal_rl.runtime.diagnose.patterns import Scores, Tables, tables
+from selfheal_rl.runtime.diagnose.text import (
+    cut,
+    exception_names,
+    inner_statuses,
+    signature,
+    without_frames,
+)
+
+TEMPERATURE = 1.3
+FLOOR = 0.03
+"""Share of the mass spread evenly over all kinds."""
+SECOND_SHARE = 0.3
+"""Weight of further evidence of one source for the same kind, beside its strongest."""
+CHAIN_SHARE = 0.7
+NAMED_SHARE = 0.8
+INNER_STATUS_SHARE = 0.9
+WRAPPED_SHARE = 0.5
+"""Weight of a 5xx status whose text reports an inner 4xx: the wrapper says little."""
+STACK_CHARS = 800
+RESPONSE_CHARS = 1000
+
+
+class _Pool:
+    """Log-odds per kind of one source of evidence: the strongest counts, the rest a share."""
+
+    __slots__ = ("best", "total")
+
+    def __init__(self) -> None:
+        self.best: dict[int, float] = {}
+        self.total: dict[int, float] = {}
+
+    def add(self, scores: Scores, share: float = 1.0) -> None:
+        for kind, weight in scores:
+            self.one(kind, weight * share)
+
+    def one(self, kind: int, weight: float) -> None:
+        self.total[kind] = self.total.get(kind, 0.0) + weight
+        if weight > self.best.get(kind, 0.0):
+            self.best[kind] = weight
+
+    def into(self, logits: list[float]) -> None:
+        for kind, total in self.total.items():
+            best = self.best.get(kind, 0.0)
+            logits[kind] += best + min(SECOND_SHARE * (total - best), 2.0)
+
+
+def _type_scores(name: str, data: Tables) -> Scores:
+    exact = data.types.get(name)
+    if exact is not None:
+        return exact
+    for word, scores in data.type_words:
+        if word in name:
+            return scores
+    return ()
+
+
+@lru_cache(maxsize=4096)
+def _text_evidence(text: str) -> tuple[Scores, tuple[str, ...], tuple[int, ...], str, str]:
+    """Of one error text: wording scores, exception names, statuses, lower case, signature."""
+    data = tables()
+    kept = without_frames(text)
+    lowered = kept.lower()
+    pool = _Pool()
+    for phrase, kind, weight in data.phrases:
+        if phrase in lowered:
+            pool.one(kind, weight)
+    logits = [0.0] * N_KINDS
+    pool.into(logits)
+    scores = tuple((kind, weight) for kind, weight in enumerate(logits) if weight)
+    return scores, exception_names(kept), inner_statuses(lowered), lowered, signature(text)
+
+
+def _text_of(snapshot: ErrorSnapshot) -> str:
+    parts = [cut(snapshot.message)]
+    if snapshot.response:
+        parts.append(cut(snapshot.response, RESPONSE_CHARS, RESPONSE_CHARS))
+    if snapshot.stack_trace:
+        parts.append(snapshot.stack_trace[-STACK_CHARS:])
+    return "\n".join(parts) if len(parts) > 1 else parts[0]
+
+
+def _last_component(name: str | None) -> str:
+    return (name or "")[-200:].rpartition(".")[2].lower()
+
+
+def _add_types(
+    logits: list[float], snapshot: ErrorSnapshot, named: tuple[str, ...], data: Tables
+) -> None:
+    pool = _Pool()
+    own = _last_component(snapshot.error_type)
+    if own:
+        pool.add(_type_scores(own, data))
+    for cause in snapshot.error_chain[:8]:
+        pool.add(_type_scores(_last_component(cause), data), CHAIN_SHARE)
+    for name in named:
+        if name != own:
+            pool.add(_type_scores(name, data), NAMED_SHARE)
+    pool.into(logits)
+
+
+def _add_statuses(
+    logits: list[float], snapshot: ErrorSnapshot, inner: tuple[int, ...], data: Tables
+) -> None:
+    pool = _Pool()
+    outer = snapshot.http_status
+    wrapped = outer is not None and outer >= 500 and any(s < 500 for s in inner)
+    if outer is not None:
+        pool.add(data.statuses.get(outer, ()), WRAPPED_SHARE if wrapped else 1.0)
+    for status in inner:
+        if status != outer:
+            pool.add(data.statuses.get(status, ()), INNER_STATUS_SHARE)
+    pool.into(logits)
+
+
+def _add_context(logits: list[float], snapshot: ErrorSnapshot, data: Tables) -> None:
+    headers = {name.lower() for name in snapshot.headers}
+    if snapshot.retry_after_s is not None or "retry-after" in headers:
+        logits[KIND_INDEX[FaultKind.RATE_LIMIT]] += 1.0
+        logits[KIND_INDEX[FaultKind.SERVER_ERROR]] += 0.5
+    if snapshot.headers.get("x-ratelimit-remaining", snapshot.headers.get("X-RateLimit-Remaining")) == "0":
+        logits[KIND_INDEX[FaultKind.RATE_LIMIT]] += 3.0
+    if snapshot.status == "timed_out":
+        logits[KIND_INDEX[FaultKind.TIMEOUT]] += 4.0
+    if snapshot.alarm is not None:
+        try:
+            kind = KIND_INDEX[FaultKind(snapshot.alarm)]
+        except ValueError:
+            return
+        logits[kind] += data.alarm_weight
+
+
+def _softmax(logits: list[float]) -> tuple[float, ...]:
+    top = max(logits)
+    weights = [math.exp((x - top) / TEMPERATURE) for x in logits]
+    scale = (1.0 - FLOOR) / sum(weights)
+    floor = FLOOR / N_KINDS
+    return tuple(floor + scale * w for w in weights)
+
+
+def classify(snapshot: ErrorSnapshot) -> Diagnosis:
+    """Posterior over the fault kinds, effect state and signature of one failure.
+
+    Deterministic, and never raises on a valid snapshot, whatever its text holds.
+
+    Args:
+        snapshot: the failure; text beyond 2,000 characters from either end is not read.
+    """
+    data = tables()
+    scores, named, inner, lowered, sign = _text_evidence(_text_of(snapshot))
+    logits = list(data.prior)
+    for kind, weight in scores:
+        logits[kind] += weight
+    _add_types(logits, snapshot, named, data)
+    _add_statuses(logits, snapshot, inner, data)
+    _add_context(logits, snapshot, data)
+    posterior = _softmax(logits)
+    own = _last_component(snapshot.error_type)
+    return Diagnosis(
+        posterior=posterior,
+        effect_state=effect_state(snapshot, posterior, lowered, own),
+        signature=f"{own}|{snapshot.http_status or ''}|{sign}",
+    )
+
+
+def kind_probabilities(diagnosis: Diagnosis) -> dict[FaultKind, float]:
+    """The posterior by kind, most probable first."""
+    pairs = zip(KINDS, diagnosis.posterior, strict=True)
+    return dict(sorted(pairs, key=lambda pair: -pair[1]))

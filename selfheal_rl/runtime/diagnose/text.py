@@ -1,0 +1,79 @@
+"""Text of an error made ready for matching: cut, trimmed of traceback frames, abstracted."""
+
+import re
+
+HEAD_CHARS = 2000
+TAIL_CHARS = 2000
+SIGNATURE_CHARS = 240
+
+_TRACEBACK = "Traceback (most recent call last)"
+_EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]{0,100}(?:: |:?$)", re.MULTILINE)
+_EXCEPTION_NAME = re.compile(
+    r"\b[A-Za-z_][\w.]{0,80}(?:Error|Exception|Timeout|Exhausted|Denied|Exceeded|NotFound)\b"
+)
+_STATUS = re.compile(
+    r"(?:\bstatus(?:[ _]?code)?|\bhttp(?:/\d(?:\.\d)?)?(?: error)?|\berror(?: code)?|\bcode)"
+    r"[\"']?[\s:=(]{0,3}([45]\d\d)\b"
+    r"|(?:^|[\s:(])([45]\d\d)[:\s]{1,2}(?=bad |unauth|forb|not f|too m|resou|internal|serv|gate|"
+    r"conf|over|payment|unproc|request|method|valid|rate|\{|<)"
+)
+_ABSTRACT = re.compile(
+    r"(?P<url>\b[a-z][a-z+.-]{1,10}://[^\s\"'<>)\]}]{1,400})"
+    r"|(?P<str>\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|`[^`\n]{0,200}`)"
+    r"|(?P<mail>\b[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,4})"
+    r"|(?P<path>(?<![\w<])(?:[a-z]:\\|~?/)[\w.@+~%\\/-]{1,300})"
+    r"|(?P<hex>\b0x[0-9a-f]{1,32}\b|\b(?=[a-f-]{0,40}\d)[0-9a-f][0-9a-f-]{7,63}\b)"
+    r"|(?P<num>\d{1,32}(?:[.,:]\d{1,32}){0,8})"
+    r"|(?P<id>\b[a-z]{1,40}(?:[_-][a-z]{1,40}){1,8}\b(?!:))"
+)
+_SPACES = re.compile(r"\s+")
+
+
+def cut(text: str, head: int = HEAD_CHARS, tail: int = TAIL_CHARS) -> str:
+    """``text``, or its first ``head`` and last ``tail`` characters when it is longer."""
+    if len(text) <= head + tail:
+        return text
+    return f"{text[:head]}\n{text[-tail:]}"
+
+
+def without_frames(text: str) -> str:
+    """``text`` with a Python traceback's frames dropped: source lines mislead the matching."""
+    start = text.find(_TRACEBACK)
+    if start < 0:
+        return text
+    last = start + len(_TRACEBACK)
+    for found in _EXCEPTION_LINE.finditer(text, last):
+        last = found.start()
+    return f"{text[:start]}{_TRACEBACK}\n{text[last:]}"
+
+
+def exception_names(text: str) -> tuple[str, ...]:
+    """Names that look like exception types, in order of appearance, without modules."""
+    if not ("rror" in text or "xc" in text or "imeout" in text or "NotFound" in text):
+        return ()
+    names = (m.group().rpartition(".")[2].lower() for m in _EXCEPTION_NAME.finditer(text))
+    return tuple(dict.fromkeys(names))[:8]
+
+
+def inner_statuses(lowered: str) -> tuple[int, ...]:
+    """HTTP error statuses (400-599) that lower-case text speaks of, in order, at most four."""
+    found = (int(m.group(1) or m.group(2)) for m in _STATUS.finditer(lowered))
+    return tuple(dict.fromkeys(found))[:4]
+
+
+def _replace(match: re.Match[str]) -> str:
+    return f"<{match.lastgroup}>"
+
+
+def signature(text: str) -> str:
+    """Normalised text: equal for errors that differ only in names, numbers, paths and ids.
+
+    Args:
+        text: an error's text, any length; only its telling line is used.
+    """
+    lines = [line for line in without_frames(cut(text)).splitlines() if line.strip()]
+    if not lines:
+        return ""
+    telling = lines[1] if lines[0].strip() == _TRACEBACK and len(lines) > 1 else lines[0]
+    lowered = _SPACES.sub(" ", telling[: 2 * SIGNATURE_CHARS].strip().lower())
+    return _ABSTRACT.sub(_replace, lowered)[:SIGNATURE_CHARS]
