@@ -1,0 +1,1 @@
+"""Learned repair for LLM agents."""

@@ -1,0 +1,179 @@
+"""Root-cause belief: one pure function, the same for simulator and runtime.
+
+The posterior is linear in the log domain over what has been seen in the incident:
+
+    log b(c) = log p(c) + sum_f w[c, f] x[f] + log S_c(t)      (then normalised)
+
+with ``x`` the belief features (kinds seen, effect state, signs, tries so far), ``w`` their
+log-likelihoods, and ``S_c(t)`` the probability that a cause that ends by itself has not ended
+after ``t`` seconds. This is naive Bayes (Mitchell, Machine Learning, ch. 6.9) with survival
+evidence. The tables are means of the training mixture and travel in a policy's manifest.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfheal_rl.core.situation.facts import FactMatrix
+from selfheal_rl.core.situation.layout import BELIEF_FEATURE_NAMES, BELIEF_FEATURES, FACTS
+from selfheal_rl.core.values import N_ACTIONS, ConfigError, RepairAction
+
+MAX_CAUSES = 24
+TIME_EDGES: NDArray[np.float32] = np.geomspace(0.25, 86_400.0, 47).astype(np.float32)
+"""Upper edges in seconds of the cells in which survival is tabulated; 48 cells."""
+_LOG_FIRST = float(np.log(TIME_EDGES[0]))
+_CELLS_PER_LOG = (len(TIME_EDGES) - 1) / (float(np.log(TIME_EDGES[-1])) - _LOG_FIRST)
+N_CELLS = len(TIME_EDGES) + 1
+SHORT_S = 2.0
+"""Seconds that pass, about, while a call is simply made again."""
+_INCIDENT_S, _WAIT_S = FACTS["seconds.incident"], FACTS["seconds.next_wait"]
+_FloatArray = NDArray[np.float32]
+
+
+def time_cell(seconds: Any) -> NDArray[np.int64]:
+    """The survival table's cell for a duration in seconds; 0 below the first edge."""
+    value = np.log(np.maximum(np.asarray(seconds, np.float32), TIME_EDGES[0] * 0.999))
+    cell = np.floor((value - _LOG_FIRST) * _CELLS_PER_LOG).astype(np.int64) + 1
+    return np.minimum(cell, N_CELLS - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class BeliefTables:
+    """Likelihoods of a training mixture.
+
+    Attributes:
+        causes: names of the root causes, at most 24.
+        log_prior: float32 (C,), bias included.
+        weights: float32 (C, F), F = len(BELIEF_FEATURE_NAMES).
+        temporal: indices into ``causes`` of those that end by themselves, (T,).
+        log_survival: float32 (T, N_CELLS), log P(still lasting) at a cell's lower edge.
+        success: float32 (17, C), P(action heals | cause) apart from time passing.
+        short_gain: float32 (17, T), factor on P(the cause ends within ``SHORT_S``).
+        wait_gain: float32 (17, T), factor on P(the cause ends within the planned wait).
+    """
+
+    causes: tuple[str, ...]
+    log_prior: _FloatArray
+    weights: _FloatArray
+    temporal: NDArray[np.int64]
+    log_survival: _FloatArray
+    success: _FloatArray
+    short_gain: _FloatArray
+    wait_gain: _FloatArray
+
+    def __post_init__(self) -> None:
+        c, t, f = len(self.causes), len(self.temporal), len(BELIEF_FEATURE_NAMES)
+        expected = {
+            "log_prior": (c,),
+            "weights": (c, f),
+            "log_survival": (t, N_CELLS),
+            "success": (N_ACTIONS, c),
+            "short_gain": (N_ACTIONS, t),
+            "wait_gain": (N_ACTIONS, t),
+        }
+        if not 1 <= c <= MAX_CAUSES:
+            raise ConfigError(f"got {c} root causes; expected 1 to {MAX_CAUSES}; merge some")
+        for name, shape in expected.items():
+            found = getattr(self, name).shape
+            if found != shape:
+                raise ConfigError(f"belief table {name!r} has shape {found}; expected {shape}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, ready for JSON; floats rounded to 6 significant digits."""
+        data: dict[str, Any] = {"causes": list(self.causes), "temporal": self.temporal.tolist()}
+        for name in _ARRAYS:
+            array = getattr(self, name)
+            rounded = [float(f"{x:.6g}") for x in array.ravel().tolist()]
+            data[name] = {"shape": list(array.shape), "values": rounded}
+        return data
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "BeliefTables":
+        """Inverse of :meth:`to_dict`.
+
+        Raises:
+            ConfigError: a table is missing or has the wrong shape.
+        """
+        try:
+            arrays = {
+                name: np.asarray(data[name]["values"], np.float32).reshape(data[name]["shape"])
+                for name in _ARRAYS
+            }
+            temporal = np.asarray(data["temporal"], np.int64)
+            causes = tuple(str(c) for c in data["causes"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"belief tables cannot be read: {error}; export again") from error
+        return cls(causes=causes, temporal=temporal, **arrays)
+
+    def canonical(self) -> "BeliefTables":
+        """These tables as they read back from JSON, so that hashes and decisions agree."""
+        return BeliefTables.from_dict(self.to_dict())
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over the canonical JSON form."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+_ARRAYS = ("log_prior", "weights", "log_survival", "success", "short_gain", "wait_gain")
+
+
+def _posterior(
+    facts: FactMatrix, tables: BeliefTables, cell: NDArray[np.int64]
+) -> tuple[_FloatArray, _FloatArray]:
+    score: _FloatArray = tables.weights @ facts[BELIEF_FEATURES]
+    score += tables.log_prior[:, None]
+    lasting = tables.log_survival[:, cell]
+    if len(tables.temporal):
+        score[tables.temporal] += lasting
+    score -= score.max(axis=0)
+    np.exp(score, out=score)
+    score /= score.sum(axis=0)
+    return score, lasting
+
+
+def root_cause_belief(
+    facts: FactMatrix, tables: BeliefTables
+) -> tuple[_FloatArray, _FloatArray]:
+    """Posterior over root causes and the chance that each action heals.
+
+    Args:
+        facts: float32, shape (N_FACTS, N).
+        tables: likelihoods over C causes.
+
+    Returns:
+        ``(posterior, success)``: float32 of shapes (C, N) and (17, N), both in [0, 1].
+    """
+    elapsed = facts[_INCIDENT_S]
+    cell = time_cell(elapsed)
+    posterior, lasting = _posterior(facts, tables, cell)
+    success: _FloatArray = tables.success @ posterior
+    if len(tables.temporal):
+        part = posterior[tables.temporal]
+        soon = tables.log_survival[:, time_cell(elapsed + np.float32(SHORT_S))]
+        later = tables.log_survival[:, time_cell(elapsed + facts[_WAIT_S])]
+        success += tables.short_gain @ (part * -np.expm1(soon - lasting))
+        success += tables.wait_gain @ (part * -np.expm1(later - lasting))
+    np.clip(success, 0.0, 1.0, out=success)
+    success[[RepairAction.ESCALATE, RepairAction.DEGRADE]] = 0.0
+    return posterior, success
+
+
+def uninformed_tables() -> BeliefTables:
+    """One cause and no evidence: for selectors that do not look at the belief."""
+    zeros = np.zeros
+    return BeliefTables(
+        causes=("unknown",),
+        log_prior=zeros(1, np.float32),
+        weights=zeros((1, len(BELIEF_FEATURE_NAMES)), np.float32),
+        temporal=zeros(0, np.int64),
+        log_survival=zeros((0, N_CELLS), np.float32),
+        success=zeros((N_ACTIONS, 1), np.float32),
+        short_gain=zeros((N_ACTIONS, 0), np.float32),
+        wait_gain=zeros((N_ACTIONS, 0), np.float32),
+    )
