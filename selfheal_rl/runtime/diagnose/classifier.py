@@ -14,15 +14,17 @@ from selfheal_rl.core.values import (
     Diagnosis,
     ErrorSnapshot,
     FaultKind,
+    Seam,
 )
 from selfheal_rl.runtime.diagnose.effect_state import effect_state
-from selfheal_rl.runtime.diagnose.patterns import Scores, Tables, tables
+from selfheal_rl.runtime.diagnose.patterns import Scores, Tables, stems, tables
 from selfheal_rl.runtime.diagnose.text import (
     cut,
     exception_names,
     inner_statuses,
     signature,
     without_frames,
+    without_queries,
 )
 
 TEMPERATURE = 1.3
@@ -60,7 +62,7 @@ class _Pool:
     def into(self, logits: list[float]) -> None:
         for kind, total in self.total.items():
             best = self.best.get(kind, 0.0)
-            logits[kind] += best + min(SECOND_SHARE * (total - best), 2.0)
+            logits[kind] += best + max(-3.0, min(SECOND_SHARE * (total - best), 2.0))
 
 
 def _type_scores(name: str, data: Tables) -> Scores:
@@ -73,19 +75,30 @@ def _type_scores(name: str, data: Tables) -> Scores:
     return ()
 
 
+def _wording(lowered: str, data: Tables) -> Scores:
+    """Evidence of phrases and rules; only those that share a word's stem are tried."""
+    pool = _Pool()
+    present = stems(lowered)
+    for stem in sorted(present & data.phrases.keys()):
+        for phrase in data.phrases[stem]:
+            if phrase.found_in(lowered):
+                pool.add(phrase.scores)
+    numbers = {number for stem in present & data.rules.keys() for number in data.rules[stem]}
+    for number in sorted(numbers):
+        rule = data.all_rules[number]
+        if any(words in lowered for words in rule.near) and rule.pattern.search(lowered):
+            pool.add(rule.scores)
+    logits = [0.0] * N_KINDS
+    pool.into(logits)
+    return tuple((kind, weight) for kind, weight in enumerate(logits) if weight)
+
+
 @lru_cache(maxsize=4096)
 def _text_evidence(text: str) -> tuple[Scores, tuple[str, ...], tuple[int, ...], str, str]:
     """Of one error text: wording scores, exception names, statuses, lower case, signature."""
-    data = tables()
     kept = without_frames(text)
-    lowered = kept.lower()
-    pool = _Pool()
-    for phrase, kind, weight in data.phrases:
-        if phrase in lowered:
-            pool.one(kind, weight)
-    logits = [0.0] * N_KINDS
-    pool.into(logits)
-    scores = tuple((kind, weight) for kind, weight in enumerate(logits) if weight)
+    lowered = without_queries(kept.lower())
+    scores = _wording(lowered, tables())
     return scores, exception_names(kept), inner_statuses(lowered), lowered, signature(text)
 
 
@@ -100,6 +113,11 @@ def _text_of(snapshot: ErrorSnapshot) -> str:
 
 def _last_component(name: str | None) -> str:
     return (name or "")[-200:].rpartition(".")[2].lower()
+
+
+def _add(logits: list[float], scores: Scores, share: float = 1.0) -> None:
+    for kind, weight in scores:
+        logits[kind] += share * weight
 
 
 def _add_types(
@@ -136,8 +154,18 @@ def _add_context(logits: list[float], snapshot: ErrorSnapshot, data: Tables) -> 
     if snapshot.retry_after_s is not None or "retry-after" in headers:
         logits[KIND_INDEX[FaultKind.RATE_LIMIT]] += 1.0
         logits[KIND_INDEX[FaultKind.SERVER_ERROR]] += 0.5
-    if snapshot.headers.get("x-ratelimit-remaining", snapshot.headers.get("X-RateLimit-Remaining")) == "0":
+    if any(
+        value.strip() == "0" and name.lower().startswith(("x-ratelimit-remaining", "ratelimit-remaining"))
+        for name, value in snapshot.headers.items()
+    ):
         logits[KIND_INDEX[FaultKind.RATE_LIMIT]] += 3.0
+    tool = snapshot.call.tool.lower()
+    for word, scores in data.tools:
+        if word in tool:
+            _add(logits, scores)
+            break
+    if snapshot.call.is_model_call or snapshot.seam is Seam.MODEL:
+        _add(logits, data.model_call)
     if snapshot.status == "timed_out":
         logits[KIND_INDEX[FaultKind.TIMEOUT]] += 4.0
     if snapshot.alarm is not None:

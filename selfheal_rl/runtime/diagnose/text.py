@@ -7,7 +7,12 @@ TAIL_CHARS = 2000
 SIGNATURE_CHARS = 240
 
 _TRACEBACK = "Traceback (most recent call last)"
-_EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]{0,100}(?:: |:?$)", re.MULTILINE)
+_EXCEPTION_LINE = re.compile(
+    r"^[A-Za-z_][\w.]{0,100}(?:Error|Exception|Timeout|Exit|Interrupt|Warning|Fault|Group|Expired)"
+    r"(?::|\s*$)",
+    re.MULTILINE,
+)
+_QUERY = re.compile(r"(://[^\s\"'?]{1,300})\?[^\s\"')>]{1,2000}")
 _EXCEPTION_NAME = re.compile(
     r"\b[A-Za-z_][\w.]{0,80}(?:Error|Exception|Timeout|Exhausted|Denied|Exceeded|NotFound)\b"
 )
@@ -41,10 +46,17 @@ def without_frames(text: str) -> str:
     start = text.find(_TRACEBACK)
     if start < 0:
         return text
-    last = start + len(_TRACEBACK)
-    for found in _EXCEPTION_LINE.finditer(text, last):
-        last = found.start()
-    return f"{text[:start]}{_TRACEBACK}\n{text[last:]}"
+    found = list(_EXCEPTION_LINE.finditer(text, start))
+    if not found:
+        return text
+    causes = [text[m.start() :].split("\n", 1)[0] for m in found[:-1][:4]]
+    parts = [text[:start], _TRACEBACK, *causes, text[found[-1].start() :]]
+    return "\n".join(part for part in parts if part)
+
+
+def without_queries(text: str) -> str:
+    """``text`` with the query part of its URLs dropped: ``?timeout=30`` is no timeout."""
+    return _QUERY.sub(r"\1", text) if "://" in text and "?" in text else text
 
 
 def exception_names(text: str) -> tuple[str, ...]:
