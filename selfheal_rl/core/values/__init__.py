@@ -44,6 +44,7 @@ from selfheal_rl.core.values.errors import (
     UnknownIdError,
 )
 from selfheal_rl.core.values.kinds import FAMILY, KIND_INDEX, KINDS, N_KINDS, Family, FaultKind
+from selfheal_rl.core.values.redaction import is_secret_name, redact_text, redact_value, shape_of
 from selfheal_rl.core.values.snapshot import (
     BudgetLeft,
     ErrorSnapshot,
@@ -104,5 +105,9 @@ __all__ = [
     "UnknownIdError",
     "Verdict",
     "VirtualClock",
+    "is_secret_name",
+    "redact_text",
+    "redact_value",
     "repeat_is_unsafe",
+    "shape_of",
 ]

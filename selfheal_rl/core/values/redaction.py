@@ -17,9 +17,10 @@ from selfheal_rl.core.values.secret_shapes import PLACEHOLDER
 _MAX_PASSES = 8
 _MAX_DEPTH = 48
 _MIN_ENTROPY_BITS = 3.5
-_PLAIN_WORDS = frozenset(
-    "none null nil undefined true false required missing invalid expired empty is not must field "
-    "str string int float bool the a an was and or unset wrong incorrect optional".split()
+_PLAIN_WORD = re.compile(
+    r"(?:none|null|nil|undefined|true|false|required|missing|invalid|expired|empty|is|not|must"
+    r"|field|str|string|int|float|bool|the|a|an|was|and|or|unset|wrong|incorrect|optional)",
+    re.IGNORECASE,
 )
 _SECRET_NAME = re.compile(
     r"(?:password|passwd|passphrase|passcode|pwd|secret|secretkey|apikey|accesskey|accountkey"
@@ -27,9 +28,10 @@ _SECRET_NAME = re.compile(
     r"|authorization|cookies?|setcookie|xapikey|sessionid|bearer)(?:base|hash|value|id|[0-9]{1,2})?$"
 )
 _TOKEN_NAME = re.compile(r"(?:token|jwt|csrf|xsrf|otp|auth|dsn|connectionstring)[0-9]{0,2}$")
-_SCHEMES = frozenset(
-    "bearer basic token digest apikey api-key signature hmac oauth negotiate aws4-hmac-sha256 "
-    "ssws bot".split()
+_SCHEME = re.compile(
+    r"(?:bearer|basic|token|digest|api-?key|signature|hmac|oauth|negotiate|aws4-hmac-sha256|ssws"
+    r"|bot)",
+    re.IGNORECASE,
 )
 _PUBLIC_IDS = ("req_", "call_", "toolu_", "msg_", "chatcmpl-", "resp_", "run_", "thread_", "/")
 """Starts of named values that are identifiers or paths, not secrets."""
@@ -85,7 +87,7 @@ def shape_of(
 
     Returns:
         Per name ``{"type", "length" (of texts, bytes and containers), "hash" (32 hex digits)}``,
-        with ``"value"`` for allowed names that do not themselves name a secret.
+        with ``"value"`` for allowed names. A name of a secret has neither hash nor value.
 
     Raises:
         ValueError: the key is shorter than 16 bytes.
@@ -99,10 +101,12 @@ def _shape(name: str, value: Any, key: bytes, allow: Collection[str]) -> dict[st
     shape: dict[str, Any] = {"type": type(value).__name__}
     if isinstance(value, (str, bytes, Mapping, list, tuple, set, frozenset)):
         shape["length"] = len(value)
+    if is_secret_name(name):  # even a keyed hash would let its holder test guesses of a password
+        return shape
     canonical = json.dumps(value, sort_keys=True, default=repr, ensure_ascii=False)
     digest = hmac.new(key, f"{name}\0{canonical}".encode("utf-8", "replace"), hashlib.sha256)
     shape["hash"] = digest.hexdigest()[:32]
-    if name in allow and not is_secret_name(name):
+    if name in allow:
         shape["value"] = redact_value(value)
     return shape
 
@@ -157,7 +161,7 @@ def _split_quotes(value: str) -> tuple[str, str, str]:
 
 def _rewrite(match: re.Match[str], keeps: Callable[[str], bool]) -> str:
     start, content, end = _split_quotes(match[2])
-    if not content or content.lower() in _PLAIN_WORDS or keeps(content):
+    if not content or _PLAIN_WORD.fullmatch(content) or keeps(content):
         return match[0]
     return match[1] + start + PLACEHOLDER + end
 
@@ -179,10 +183,10 @@ def _hide_random(match: re.Match[str]) -> str:
 
 def _header(match: re.Match[str]) -> str:
     start, content, end = _split_quotes(match[2])
-    if not content or content.lower() in _PLAIN_WORDS:
+    if not content or _PLAIN_WORD.fullmatch(content):
         return match[0]
     scheme, space, rest = content.partition(" ")
-    keep = f"{scheme} " if space and rest.strip() and scheme.lower() in _SCHEMES else ""
+    keep = f"{scheme} " if space and rest.strip() and _SCHEME.fullmatch(scheme) else ""
     return f"{match[1]}{start}{keep}{PLACEHOLDER}{end}"
 
 
