@@ -1,6 +1,7 @@
 """Text of an error made ready for matching: cut, trimmed of traceback frames, abstracted."""
 
 import re
+from itertools import islice
 
 HEAD_CHARS = 2000
 TAIL_CHARS = 2000
@@ -16,11 +17,11 @@ _QUERY = re.compile(r"(://[^\s\"'?]{1,300})\?[^\s\"')>]{1,2000}")
 _EXCEPTION_NAME = re.compile(
     r"\b[A-Za-z_][\w.]{0,80}(?:Error|Exception|Timeout|Exhausted|Denied|Exceeded|NotFound)\b"
 )
-_STATUS = re.compile(
-    r"(?:\bstatus(?:[ _]?code)?|\bhttp(?:/\d(?:\.\d)?)?(?: error)?|\berror(?: code)?|\bcode)"
-    r"[\"']?[\s:=(]{0,3}([45]\d\d)\b"
-    r"|(?:^|[\s:(])([45]\d\d)[:\s]{1,2}(?=bad |unauth|forb|not f|too m|resou|internal|serv|gate|"
-    r"conf|over|payment|unproc|request|method|valid|rate|\{|<)"
+_THREE_DIGITS = re.compile(r"(?<![\w.,-])[45]\d\d(?![\w,])(?!\.\d)")
+_STATUS_BEFORE = re.compile(r"(?:status(?:[ _]?code)?|http(?:/\d(?:\.\d)?)?|error|code)[\"']?[\s:=(]{0,3}$")
+_STATUS_AFTER = re.compile(
+    r"[:\s)-]{1,3}(?:bad |unauth|forb|not f|too m|resou|internal|serv|gate|conf|over|payment|"
+    r"unproc|request|method|valid|rate|access|error|client error|[{<])"
 )
 _ABSTRACT = re.compile(
     r"(?P<url>\b[a-z][a-z+.-]{1,10}://[^\s\"'<>)\]}]{1,400})"
@@ -69,7 +70,11 @@ def exception_names(text: str) -> tuple[str, ...]:
 
 def inner_statuses(lowered: str) -> tuple[int, ...]:
     """HTTP error statuses (400-599) that lower-case text speaks of, in order, at most four."""
-    found = (int(m.group(1) or m.group(2)) for m in _STATUS.finditer(lowered))
+    found: list[int] = []
+    for match in islice(_THREE_DIGITS.finditer(lowered), 12):
+        before = lowered[max(0, match.start() - 16) : match.start()]
+        if _STATUS_BEFORE.search(before) or _STATUS_AFTER.match(lowered, match.end()):
+            found.append(int(match.group()))
     return tuple(dict.fromkeys(found))[:4]
 
 
