@@ -24,7 +24,6 @@ class CommandInfo:
         name: as typed, e.g. ``tune-ladder``.
         summary: one line for ``selfheal --help``.
         panel: heading it stands under.
-        module: where the function of that name (underscores for dashes) lives.
     """
 
     name: str
@@ -33,10 +32,12 @@ class CommandInfo:
 
     @property
     def module(self) -> str:
+        """Where the command's function lives."""
         return f"selfheal_rl.cli.{self.function}"
 
     @property
     def function(self) -> str:
+        """Name of the command's function, and of its module."""
         return self.name.replace("-", "_")
 
 
