@@ -125,14 +125,20 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
     return next(iter(get_close_matches(name, known, n=1, cutoff=0.5)), None)
 
 
-def _root(
-    version: bool = typer.Option(False, "--version", is_eager=True, help="Show the version."),
-) -> None:
-    if version:
-        from importlib.metadata import version as version_of
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
 
-        typer.echo(f"selfheal-rl {version_of('selfheal-rl')}")
+        typer.echo(f"selfheal-rl {version('selfheal-rl')}")
         raise typer.Exit
+
+
+def _root(
+    version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_show_version, help="Show the version."
+    ),
+) -> None:
+    """Options of the bare command."""
 
 
 def _placeholder() -> None:
