@@ -1,13 +1,16 @@
-"""``selfheal worlds``: list the bundled worlds, or show one."""
+"""``selfheal worlds``: list the bundled worlds, or validate and show one."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from selfheal_rl.cli.output import emit, print_json
-from selfheal_rl.core.catalog import find_world, list_worlds, read_toml
+from selfheal_rl.core.catalog import find_world, list_worlds, load_toml, read_toml
+
+if TYPE_CHECKING:
+    from selfheal_rl.trainer.sim.schema import Cause, World
 
 
 def worlds(
@@ -16,36 +19,49 @@ def worlds(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the worlds policies are trained in, or show the root causes of one."""
+    """List the worlds policies are trained in, or check one and show its root causes."""
     if world is None:
         rows = [_row(name, path) for name, path in list_worlds().items()]
         emit(rows, as_json=as_json, title="Bundled worlds", columns=("world", "causes", "title"))
         return
     path = find_world(world)
-    data = read_toml(path)
+    loaded = _load(path)
     if as_json:
-        print_json({"path": str(path), **data})
+        print_json({"path": str(path), **loaded.model_dump(mode="json")})
         return
     console = Console()
-    console.print(f"[bold]{data.get('name', path.stem)}[/]: {_title(data)}")
-    emit(_causes(data), as_json=False, title="Root causes", console=console)
-    console.print(f"{path}", highlight=False)
+    console.print(f"{loaded.id}: {loaded.title}\n{loaded.description}", markup=False)
+    emit(_causes(loaded), as_json=False, title="Root causes", console=console)
+    console.print(f"source: {loaded.source}\nfile: {path}", markup=False, highlight=False)
 
 
 def _row(name: str, path: Path) -> dict[str, Any]:
     data = read_toml(path)
-    causes = len(data.get("causes", []))
-    return {"world": name, "causes": causes, "title": _title(data), "path": str(path)}
+    causes = len(data.get("causes", ()))
+    title = str(data.get("title", ""))
+    return {"world": name, "causes": causes, "title": title, "path": str(path)}
 
 
-def _title(data: dict[str, Any]) -> str:
-    return str(data.get("title") or data.get("description") or "").strip()
+def _load(path: Path) -> "World":
+    from selfheal_rl.trainer.sim.schema import World
+
+    return load_toml(path, World)
 
 
-def _causes(data: dict[str, Any]) -> list[dict[str, Any]]:
-    causes = data.get("causes", [])
-    named = causes.items() if isinstance(causes, dict) else [(c.get("name"), c) for c in causes]
-    return [
-        {"cause": name, "share": cause.get("share"), "source": cause.get("source")}
-        for name, cause in named
-    ]
+def _causes(world: "World") -> list[dict[str, Any]]:
+    total = sum(cause.share for cause in world.causes.values())
+    ranked = sorted(world.causes.items(), key=lambda item: -item[1].share)
+    return [_cause(name, cause, total) for name, cause in ranked]
+
+
+def _cause(name: str, cause: "Cause", total: float) -> dict[str, Any]:
+    ends = f"{cause.duration.median_s:g} s" if cause.duration else "never"
+    odds = {action: evidence.ok / evidence.n for action, evidence in cause.repair.items()}
+    best = max(odds, key=odds.__getitem__, default=None)
+    return {
+        "cause": name,
+        "share": f"{cause.share / total:.1%}",
+        "ends_by_itself": ends,
+        "best_repair": f"{best} {odds[best]:.0%}" if best else "none",
+        "source": cause.source,
+    }
