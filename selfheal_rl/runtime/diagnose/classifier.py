@@ -155,7 +155,8 @@ def _add_context(logits: list[float], snapshot: ErrorSnapshot, data: Tables) -> 
         logits[KIND_INDEX[FaultKind.RATE_LIMIT]] += 1.0
         logits[KIND_INDEX[FaultKind.SERVER_ERROR]] += 0.5
     if any(
-        value.strip() == "0" and name.lower().startswith(("x-ratelimit-remaining", "ratelimit-remaining"))
+        value.strip() == "0"
+        and name.lower().startswith(("x-ratelimit-remaining", "ratelimit-remaining"))
         for name, value in snapshot.headers.items()
     ):
         logits[KIND_INDEX[FaultKind.RATE_LIMIT]] += 3.0

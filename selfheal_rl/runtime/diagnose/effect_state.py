@@ -70,7 +70,17 @@ _NEVER_SENT = (
 """Wordings of a connection that never came to be: the request cannot have left."""
 
 _RAN_PARTLY = ("traceback (most recent call last)", "exit code", "exit status", "exited with")
-_PROGRAM_TOOLS = ("shell", "bash", "terminal", "exec", "python", "code", "run_", "script", "command")
+_PROGRAM_TOOLS = (
+    "shell",
+    "bash",
+    "terminal",
+    "exec",
+    "python",
+    "code",
+    "run_",
+    "script",
+    "command",
+)
 _CONFIDENT = 0.55
 
 

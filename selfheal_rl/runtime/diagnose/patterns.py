@@ -87,7 +87,9 @@ def _kind(name: str, where: str) -> int:
         return KIND_INDEX[FaultKind(name)]
     except ValueError:
         known = ", ".join(k.value for k in FaultKind)
-        raise ConfigError(f"{where}: unknown fault kind {name!r}; expected one of {known}") from None
+        raise ConfigError(
+            f"{where}: unknown fault kind {name!r}; expected one of {known}"
+        ) from None
 
 
 def _scores(table: dict[str, Any], where: str) -> Scores:
@@ -122,7 +124,9 @@ def _rules(table: list[dict[str, Any]]) -> tuple[tuple[Rule, ...], dict[str, tup
     index: dict[str, list[int]] = {}
     for number, entry in enumerate(table):
         pattern = re.compile(entry["re"], re.MULTILINE)
-        rules.append(Rule(tuple(entry["near"]), pattern, _scores(entry["scores"], f"rule {number}")))
+        rules.append(
+            Rule(tuple(entry["near"]), pattern, _scores(entry["scores"], f"rule {number}"))
+        )
         for stem in dict.fromkeys(_key(phrase) for phrase in entry["near"]):
             index.setdefault(stem, []).append(number)
     return tuple(rules), {stem: tuple(numbers) for stem, numbers in index.items()}

@@ -18,7 +18,9 @@ _EXCEPTION_NAME = re.compile(
     r"\b[A-Za-z_][\w.]{0,80}(?:Error|Exception|Timeout|Exhausted|Denied|Exceeded|NotFound)\b"
 )
 _THREE_DIGITS = re.compile(r"(?<![\w.,-])[45]\d\d(?![\w,])(?!\.\d)")
-_STATUS_BEFORE = re.compile(r"(?:status(?:[ _]?code)?|http(?:/\d(?:\.\d)?)?|error|code)[\"']?[\s:=(]{0,3}$")
+_STATUS_BEFORE = re.compile(
+    r"(?:status(?:[ _]?code)?|http(?:/\d(?:\.\d)?)?|error|code)[\"']?[\s:=(]{0,3}$"
+)
 _STATUS_AFTER = re.compile(
     r"[:\s)-]{1,3}(?:bad |unauth|forb|not f|too m|resou|internal|serv|gate|conf|over|payment|"
     r"unproc|request|method|valid|rate|access|error|client error|[{<])"
