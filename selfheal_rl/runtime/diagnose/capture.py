@@ -16,6 +16,7 @@ BODY_CHARS = 4000
 MAX_CHAIN = 8
 MAX_FRAMES = 8
 _CAUSES_TOLD = 3
+_DATABASE_CODES = (("sqlstate", "SQLSTATE "), ("pgcode", "SQLSTATE "), ("sqlite_errorname", ""))
 _EDGE = 256
 """A word cut in half at an edge is dropped whole, up to this length: it may be half a secret."""
 
@@ -103,11 +104,7 @@ def _process_facts(exc: BaseException) -> str:
 
 def _database_facts(exc: BaseException) -> str:
     """The database's own code: SQLSTATE or SQLite's error name."""
-    for name, label in (
-        ("sqlstate", "SQLSTATE "),
-        ("pgcode", "SQLSTATE "),
-        ("sqlite_errorname", ""),
-    ):
+    for name, label in _DATABASE_CODES:
         code = attribute(exc, name)
         if isinstance(code, str) and code:
             return f"{label}{code[:40]}"

@@ -37,6 +37,7 @@ NAMED_SHARE = 0.8
 INNER_STATUS_SHARE = 0.9
 WRAPPED_SHARE = 0.5
 """Weight of a 5xx status whose text reports an inner 4xx: the wrapper says little."""
+_REMAINING = ("x-ratelimit-remaining", "ratelimit-remaining")
 STACK_CHARS = 800
 RESPONSE_CHARS = 1000
 
@@ -149,16 +150,16 @@ def _add_statuses(
     pool.into(logits)
 
 
+def _says_spent(header: str, value: str) -> bool:
+    return value.strip() == "0" and header.lower().startswith(_REMAINING)
+
+
 def _add_context(logits: list[float], snapshot: ErrorSnapshot, data: Tables) -> None:
     headers = {name.lower() for name in snapshot.headers}
     if snapshot.retry_after_s is not None or "retry-after" in headers:
         logits[KIND_INDEX[FaultKind.RATE_LIMIT]] += 1.0
         logits[KIND_INDEX[FaultKind.SERVER_ERROR]] += 0.5
-    if any(
-        value.strip() == "0"
-        and name.lower().startswith(("x-ratelimit-remaining", "ratelimit-remaining"))
-        for name, value in snapshot.headers.items()
-    ):
+    if any(_says_spent(name, value) for name, value in snapshot.headers.items()):
         logits[KIND_INDEX[FaultKind.RATE_LIMIT]] += 3.0
     tool = snapshot.call.tool.lower()
     for word, scores in data.tools:

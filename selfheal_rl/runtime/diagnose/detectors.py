@@ -22,11 +22,13 @@ _REFUSAL_CHARS = 1500
 _NOTHING = frozenset({"", "null", "none", "{}", "[]", '""', "''", "undefined", "n/a"})
 _REFUSAL = re.compile(
     r"\b(?:i(?:'|’)?m|i am) (?:\w+ ){0,2}(?:sorry|unable|not able)\b[^.\n]{0,60}"
-    r"\b(?:can(?:'|’)?t|cannot|can not|unable|won(?:'|’)?t|not able|assist|help|comply|provide|fulfil)"
+    r"\b(?:can(?:'|’)?t|cannot|can not|unable|won(?:'|’)?t|not able|assist|help|comply|"
+    r"provide|fulfil)"
     r"|\bi (?:can(?:'|’)?t|cannot|can not|won(?:'|’)?t|must decline to|am unable to|decline to)"
     r" (?:\w+ ){0,2}(?:help|assist|comply|provide|fulfil|support|engage|participate|generate|"
     r"create|write|share|do that|continue with)"
-    r"|\bas an ai (?:language )?(?:model|assistant)\b[^.\n]{0,80}\b(?:can(?:'|’)?t|cannot|not able|unable)"
+    r"|\bas an ai (?:language )?(?:model|assistant)\b[^.\n]{0,80}"
+    r"\b(?:can(?:'|’)?t|cannot|not able|unable)"
     r"|\bagainst (?:my|our|openai(?:'|’)s) (?:\w+ )?(?:guidelines|policy|policies|programming)"
     r"|\bviolates? (?:our|the) (?:\w+ )?(?:policy|policies|guidelines)",
     re.IGNORECASE,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from selfheal_rl.core.values import KIND_INDEX, EffectState, ErrorSnapshot, FaultKind
+from selfheal_rl.core.values import KIND_INDEX, KINDS, EffectState, ErrorSnapshot, FaultKind
 
 _K = FaultKind
 NOT_STARTED_KINDS: frozenset[FaultKind] = frozenset(
@@ -107,15 +107,15 @@ def effect_state(
     """
     if snapshot.is_soft:
         return EffectState.DONE
-    if snapshot.call.stream_started or snapshot.status in ("timed_out", "unknown"):
-        return EffectState.MAYBE
     status = snapshot.http_status
-    if status is not None and status >= 500:
+    if snapshot.call.stream_started or (status is not None and status >= 500):
         return EffectState.MAYBE
-    best = tuple(FaultKind)[max(range(len(posterior)), key=posterior.__getitem__)]
+    best = KINDS[max(range(len(posterior)), key=posterior.__getitem__)]
     if best in (_K.TIMEOUT, _K.NETWORK):
         never_sent = any(words in lowered or words in type_name for words in _NEVER_SENT)
         return EffectState.NOT_STARTED if never_sent else EffectState.MAYBE
+    if snapshot.status in ("timed_out", "unknown"):
+        return EffectState.MAYBE
     if best in DONE_KINDS or (best is _K.PARSE_ERROR and status is not None):
         return EffectState.DONE
     if _mass(posterior, NOT_STARTED_KINDS) < _CONFIDENT:

@@ -33,7 +33,8 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(ms|s|m|h|d)", re.IGNORECASE)
 _SAID = re.compile(
     r"\b(?:try again|retry(?:ing)?|wait|available|resets?|estimated_time)\b[^\d\n]{0,24}"
-    r"((?:\d{1,9}(?:\.\d{1,9})? ?(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b ?){1,3})",
+    r"((?:\d{1,9}(?:\.\d{1,9})? ?"
+    r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b ?){1,3})",
     re.IGNORECASE,
 )
 

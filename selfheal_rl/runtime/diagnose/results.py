@@ -177,7 +177,7 @@ def _is_error_mapping(value: Mapping[Any, Any]) -> bool:
 def _is_error_object(value: Any) -> bool:
     if _attribute(value, "isError") is True or _attribute(value, "is_error") is True:
         return True
-    return _attribute(value, "status") == "error"
+    return bool(_attribute(value, "status") == "error")
 
 
 def _error_in_text(value: str | bytes) -> str | None:

@@ -95,4 +95,6 @@ def signature(text: str) -> str:
         return ""
     telling = lines[1] if lines[0].strip() == _TRACEBACK and len(lines) > 1 else lines[0]
     lowered = _SPACES.sub(" ", telling[: 2 * SIGNATURE_CHARS].strip().lower())
-    return _ABSTRACT.sub(_replace, lowered)[:SIGNATURE_CHARS]
+    sign = _ABSTRACT.sub(_replace, lowered)[:SIGNATURE_CHARS]
+    # Lone surrogates cannot be encoded, so they would break whoever stores the signature.
+    return sign if sign.isascii() else sign.encode("utf-8", "replace").decode("utf-8")
