@@ -175,7 +175,7 @@ FLAG = re.compile(
 AUTHORIZATION = re.compile(
     r"((?:authorization|x-api-key|x-auth-token|x-access-token)" + _SEPARATOR + ")"
     rf"({_QUOTED}"
-    r"|(?:digest|signature|aws4-hmac-sha256|hmac|oauth)[ \t][^\n\"']*+"
+    r"|(?:digest|signature|aws4-hmac-sha256|hmac|oauth)[ \t][^\n]*+"
     r"|(?:[A-Za-z][A-Za-z0-9-]{1,20}[ \t]{1,4})?[^\s,;\"'<>]++)",
     re.IGNORECASE,
 )
