@@ -35,7 +35,7 @@ def discover(folder: Path = HERE) -> dict[str, Path]:
     return {
         path.stem: path
         for path in sorted(folder.glob("*.py"))
-        if path.name != own and "\ndef run(" in path.read_text("utf-8")
+        if path.name not in (own, "benchmark.py") and "\ndef run(" in path.read_text("utf-8")
     }
 
 

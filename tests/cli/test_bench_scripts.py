@@ -1,10 +1,14 @@
 """The collector of benchmarks and the README's table, loaded from ``bench/``."""
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import typer.main
+
+from selfheal_rl.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,3 +78,31 @@ def test_only_the_marked_region_changes() -> None:
     assert readme.rewrite(text, "new") == f"a\n{readme.BEGIN}\nnew\n{readme.END}\nb\n"
     with pytest.raises(ValueError, match="expected one"):
         readme.rewrite("no marks", "new")
+
+
+def test_every_step_of_the_benchmark_is_a_command_line_its_command_accepts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    benchmark = load("benchmark")
+    for step in benchmark.STEPS:
+        if step.argv[0] == "selfheal":
+            name, *arguments = step.argv[1:]
+            group = typer.main.get_command(app.build_app(name))
+            command = group.commands[name]  # type: ignore[attr-defined]
+            command.make_context(name, list(arguments))
+        else:
+            assert (ROOT / step.argv[1]).is_file()
+
+
+def test_the_benchmark_report_shows_command_and_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    benchmark = load("benchmark")
+    monkeypatch.setattr(benchmark, "RESULTS", tmp_path)
+    (tmp_path / "evaluate.json").write_text(json.dumps([row("default", 0.8)]))
+    text = benchmark.render(benchmark.STEPS)
+    assert "selfheal evaluate default --json" in text
+    assert "| web-api | default | 1000 | 0.8 [0.79, 0.83] |" in text
+    assert "Real components" not in text
