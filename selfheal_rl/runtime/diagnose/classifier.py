@@ -122,9 +122,8 @@ def _add(logits: list[float], scores: Scores, share: float = 1.0) -> None:
 
 
 def _add_types(
-    logits: list[float], snapshot: ErrorSnapshot, named: tuple[str, ...], data: Tables
+    pool: _Pool, snapshot: ErrorSnapshot, named: tuple[str, ...], data: Tables
 ) -> None:
-    pool = _Pool()
     own = _last_component(snapshot.error_type)
     if own:
         pool.add(_type_scores(own, data))
@@ -133,13 +132,11 @@ def _add_types(
     for name in named:
         if name != own:
             pool.add(_type_scores(name, data), NAMED_SHARE)
-    pool.into(logits)
 
 
 def _add_statuses(
-    logits: list[float], snapshot: ErrorSnapshot, inner: tuple[int, ...], data: Tables
+    pool: _Pool, snapshot: ErrorSnapshot, inner: tuple[int, ...], data: Tables
 ) -> None:
-    pool = _Pool()
     outer = snapshot.http_status
     wrapped = outer is not None and outer >= 500 and any(s < 500 for s in inner)
     if outer is not None:
@@ -147,7 +144,6 @@ def _add_statuses(
     for status in inner:
         if status != outer:
             pool.add(data.statuses.get(status, ()), INNER_STATUS_SHARE)
-    pool.into(logits)
 
 
 def _says_spent(header: str, value: str) -> bool:
@@ -199,8 +195,11 @@ def classify(snapshot: ErrorSnapshot) -> Diagnosis:
     logits = list(data.prior)
     for kind, weight in scores:
         logits[kind] += weight
-    _add_types(logits, snapshot, named, data)
-    _add_statuses(logits, snapshot, inner, data)
+    # Clients name their exceptions after the status, so the two are one piece of evidence.
+    protocol = _Pool()
+    _add_types(protocol, snapshot, named, data)
+    _add_statuses(protocol, snapshot, inner, data)
+    protocol.into(logits)
     _add_context(logits, snapshot, data)
     posterior = _softmax(logits)
     own = _last_component(snapshot.error_type)
