@@ -120,6 +120,16 @@ NAMED: dict[str, Callable[[str], str]] = {
     "refresh token": '"refresh_token": "{}"'.format,
     "digest": 'Authorization: Digest username="u", response="{}"'.format,
 }
+REPEATED = (
+    *("a", "eyJ", "password", "password=", 'password:"', "://a:", "a=", "aA1-", "cookie:"),
+    *("authorization: ", "token_", "\\", "'", "-", "-----BEGIN PRIVATE KEY-----", "--token "),
+    "[redacted]",
+)
+SPICES = (
+    *REPEATED,
+    *("token: ", '"', "]", "[", "://", "@", ":", "Bearer ", "sk-", "&", "?", "AKIA", "api_key"),
+    *("=", " ", "\n", "aA1" * 9, "a" * 30),
+)
 SURROUND = st.tuples(
     st.sampled_from(["", "error: ", "\n", "(", '"', "x ", "é ", "['"]),
     st.sampled_from(["", " failed", "\n", ")", '"', ", retry", "']"]),
@@ -177,20 +187,7 @@ def test_basic_credentials_are_recognised_by_decoding() -> None:
     st.lists(
         st.one_of(
             st.text(max_size=12),
-            st.sampled_from(
-                ["password=", "token: ", '"', "'", "\\", "[redacted]", "]", "[", "://", "@", ":"]
-                + ["Bearer ", "Authorization: ", "Cookie: ", "--token ", "sk-", "a" * 30, "&", "?"]
-                + [
-                    "-----BEGIN PRIVATE KEY-----",
-                    "eyJ",
-                    "AKIA",
-                    "api_key",
-                    "=",
-                    " ",
-                    "\n",
-                    "aA1" * 9,
-                ]
-            ),
+            st.sampled_from(SPICES),
         ),
         max_size=14,
     )
@@ -229,17 +226,7 @@ def test_text_without_secrets_is_returned_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["a", "eyJ", "password", "password=", 'password:"', "://a:", "a=", "aA1-", "authorization: "]
-    + [
-        "cookie:",
-        "-----BEGIN PRIVATE KEY-----",
-        "token_",
-        "\\",
-        "'",
-        "--token ",
-        "[redacted]",
-        "-",
-    ],
+    REPEATED,
 )
 def test_no_text_takes_more_than_linear_time(unit: str) -> None:
     def seconds(size: int) -> float:
@@ -335,3 +322,17 @@ def test_allowed_values_are_kept_redacted_and_never_under_a_secret_name() -> Non
 def test_a_short_key_is_refused() -> None:
     with pytest.raises(ValueError, match="16"):
         shape_of({}, b"short")
+
+
+def test_arguments_that_are_no_json_have_a_shape_too() -> None:
+    class Rude:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    loop: list[Any] = []
+    loop.append(loop)
+    arguments = {"loop": loop, "rude": Rude(), "keys": {(1, 2): 3, "a": 4}, "bad": "\ud800"}
+    shape = shape_of(arguments, KEY)
+    assert {name: len(entry["hash"]) for name, entry in shape.items()} == dict.fromkeys(
+        arguments, 32
+    )

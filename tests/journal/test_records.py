@@ -248,3 +248,32 @@ def test_sqlite_can_read_the_tables_directly(journal, path, new_incident) -> Non
         mask, blob = raw.execute("SELECT mask, observation FROM attempts").fetchone()
     assert mask == "01101101101101101"
     assert len(blob) == 3 * 4
+
+
+def test_hostile_values_are_stored_not_raised(journal, new_failure, new_attempt) -> None:
+    loop: dict[str, object] = {}
+    loop["self"] = loop
+    failure = new_failure()
+    snapshot = failure.snapshot.model_copy(
+        update={
+            "message": "lone \ud800 and \0",
+            "agent_state": {"loop": loop, "o": object(), "b": b"\xff", "n": float("nan"), 3: {1}},
+            "call": failure.snapshot.call.model_copy(update={"arguments": {"\ud800": object()}}),
+        }
+    )
+    journal.record_failure("odd", 0, failure.model_copy(update={"snapshot": snapshot}))
+    journal.record_attempt("odd", 0, new_attempt().model_copy(update={"note": "\udfff"}))
+    back = journal.incident("odd")
+    assert back.snapshot.message == "lone ? and \ufffd"
+    assert back.snapshot.agent_state["o"] == "<object>"
+    assert back.snapshot.agent_state["3"] == [1]
+    assert back.attempts[0].note == "?"
+
+
+def test_a_number_too_large_for_the_database_is_one_clear_error(
+    journal, new_incident, new_attempt
+) -> None:
+    journal.append_incidents([new_incident()])
+    with pytest.raises(JournalError, match="nothing of this record"):
+        journal.record_attempt("i1", 2, new_attempt().model_copy(update={"tokens": 2**70}))
+    journal.record_attempt("i1", 2, new_attempt())

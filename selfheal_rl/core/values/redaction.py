@@ -103,12 +103,25 @@ def _shape(name: str, value: Any, key: bytes, allow: Collection[str]) -> dict[st
         shape["length"] = len(value)
     if is_secret_name(name):  # even a keyed hash would let its holder test guesses of a password
         return shape
-    canonical = json.dumps(value, sort_keys=True, default=repr, ensure_ascii=False)
-    digest = hmac.new(key, f"{name}\0{canonical}".encode("utf-8", "replace"), hashlib.sha256)
+    digest = hmac.new(
+        key, f"{name}\0{_canonical(value)}".encode("utf-8", "replace"), hashlib.sha256
+    )
     shape["hash"] = digest.hexdigest()[:32]
     if name in allow:
         shape["value"] = redact_value(value)
     return shape
+
+
+def _canonical(value: Any) -> str:
+    """Equal text for equal JSON values; other objects by their ``repr``, if they have one."""
+    try:
+        return json.dumps(value, sort_keys=True, default=repr, ensure_ascii=False)
+    except Exception:
+        pass  # cyclic, too deep, keys that do not sort
+    try:
+        return repr(value)
+    except Exception:
+        return type(value).__name__
 
 
 def _one_pass(text: str) -> str:

@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,7 +99,7 @@ def faults(url: str, doing: str) -> Iterator[None]:
     """Turn the database's errors into JournalError while ``doing`` something."""
     try:
         yield
-    except (SQLAlchemyError, OSError) as error:
+    except (SQLAlchemyError, sqlite3.Error, OSError, OverflowError, UnicodeError) as error:
         raise explain(error, url, doing) from error
 
 

@@ -82,7 +82,7 @@ class JournalReader:
                 f"no incident {prefix!r} in {self.url}: list the incidents to see their ids"
             )
         raise JournalError(
-            f"{prefix!r} fits several incidents ({', '.join(ids[:5])}, ...): give more of the id"
+            f"{prefix!r} fits several incidents ({', '.join(ids)}): give more of the id"
         )
 
     def incident(self, incident_id: str) -> Incident:

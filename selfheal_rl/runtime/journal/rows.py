@@ -1,6 +1,7 @@
 """From the vocabulary's values to the journal's rows, and back."""
 
 import json
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from selfheal_rl.core.values import (
 )
 from selfheal_rl.core.values.redaction import redact_text, redact_value, shape_of
 
+MAX_DEPTH = 40
 MAX_TEXT = 16_384
 """Characters kept of one text of a snapshot: three quarters from its start, one from its end."""
 
@@ -84,15 +86,15 @@ def attempt_row(
         "policy_hash": d.policy_hash,
         "spec_hash": d.spec_hash,
         "randomisation_unit": d.randomisation_unit,
-        "override": redact_text(d.override),
-        "reasons": json.dumps([redact_text(r) for r in d.reasons]),
+        "override": _storable(redact_text(d.override)),
+        "reasons": json.dumps([_storable(redact_text(r)) for r in d.reasons]),
         "outcome": attempt.outcome.value,
         "started": attempt.started,
         "seconds": attempt.seconds,
         "tokens": attempt.tokens,
         "verified": int(attempt.verified),
         "censored": int(censored),
-        "note": redact_text(attempt.note),
+        "note": _storable(redact_text(attempt.note)),
     }
 
 
@@ -133,11 +135,13 @@ def redact_snapshot(
     replaced by their shapes (name, type, length, hash under the tenant's ``key``); redacting a
     snapshot from a journal again would hash the shapes, so do it once.
     """
-    data = snapshot.model_dump(mode="json", exclude={"call": {"arguments"}})
-    arguments = shape_of(snapshot.call.arguments, key, allow=allow)
+    data = snapshot.model_dump(
+        mode="json", exclude={"call": {"arguments"}, "agent_state": True}, fallback=str
+    )
     identity = {name: data[name] for name in ("tenant", "task_id")}
-    data = redact_value(_shorten(data)) | identity
-    data["call"]["arguments"] = _shorten(arguments)
+    data["agent_state"] = snapshot.agent_state
+    data = _plain(redact_value(_shorten(data))) | identity
+    data["call"]["arguments"] = _plain(shape_of(snapshot.call.arguments, key, allow=allow))
     return ErrorSnapshot.model_validate(data)
 
 
@@ -146,7 +150,9 @@ def failure_row(
 ) -> dict[str, Any]:
     """The row of one failure, redacted."""
     diagnosis = failure.diagnosis
-    diagnosis = diagnosis.model_copy(update={"signature": redact_text(diagnosis.signature)})
+    diagnosis = diagnosis.model_copy(
+        update={"signature": _storable(redact_text(diagnosis.signature))}
+    )
     return {
         "incident_id": incident_id,
         "seq": seq,
@@ -173,7 +179,7 @@ def incident_row(
         "id": incident_id,
         "tenant": failure.snapshot.tenant,
         "task_id": failure.snapshot.task_id,
-        "tool": redact_text(failure.snapshot.call.tool),
+        "tool": _storable(redact_text(failure.snapshot.call.tool)),
         "kind": failure.diagnosis.kind.value,
         "opened": failure.snapshot.time,
         "closed": None,
@@ -199,7 +205,7 @@ def incident_of(
     )
 
 
-def _shorten(value: Any) -> Any:
+def _shorten(value: Any, depth: int = 0) -> Any:
     """The value with texts over the limit cut in their middle, after redacting both ends.
 
     Each end is redacted at twice its kept length, so that a secret across the cut is seen whole.
@@ -211,8 +217,30 @@ def _shorten(value: Any) -> Any:
         start = redact_text(value[: head * 2])[:head]
         end = redact_text(value[-tail * 2 :])[-tail:]
         return f"{start} ...({len(value) - head - tail} characters cut)... {end}"
+    if depth > MAX_DEPTH:
+        return "..."
     if isinstance(value, dict):
-        return {name: _shorten(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_shorten(item) for item in value]
+        return {name: _shorten(item, depth + 1) for name, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_shorten(item, depth + 1) for item in value]
     return value
+
+
+def _plain(value: Any) -> Any:
+    """The value as plain JSON; an object of another type becomes its type's name."""
+    if isinstance(value, str):
+        return _storable(value)
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {_storable(str(name)): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    return f"<{type(value).__name__}>"
+
+
+def _storable(text: str) -> str:
+    """Text that every database takes: valid Unicode without NUL."""
+    return str(text).encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
