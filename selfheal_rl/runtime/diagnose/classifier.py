@@ -31,7 +31,9 @@ TEMPERATURE = 1.3
 FLOOR = 0.03
 """Share of the mass spread evenly over all kinds."""
 SECOND_SHARE = 0.3
-"""Weight of further evidence of one source for the same kind, beside its strongest."""
+"""Share of further evidence of one source for the same kind, beside its strongest."""
+MOST_SECOND = 2.0
+"""Log-odds that further evidence can add at most."""
 CHAIN_SHARE = 0.7
 NAMED_SHARE = 0.8
 INNER_STATUS_SHARE = 0.9
@@ -45,25 +47,28 @@ RESPONSE_CHARS = 1000
 class _Pool:
     """Log-odds per kind of one source of evidence: the strongest counts, the rest a share."""
 
-    __slots__ = ("best", "total")
+    __slots__ = ("against", "best", "total")
 
     def __init__(self) -> None:
         self.best: dict[int, float] = {}
         self.total: dict[int, float] = {}
+        self.against: dict[int, float] = {}
 
     def add(self, scores: Scores, share: float = 1.0) -> None:
         for kind, weight in scores:
-            self.one(kind, weight * share)
-
-    def one(self, kind: int, weight: float) -> None:
-        self.total[kind] = self.total.get(kind, 0.0) + weight
-        if weight > self.best.get(kind, 0.0):
-            self.best[kind] = weight
+            if weight < 0.0:
+                self.against[kind] = min(self.against.get(kind, 0.0), weight * share)
+                continue
+            weight *= share
+            self.total[kind] = self.total.get(kind, 0.0) + weight
+            if weight > self.best.get(kind, 0.0):
+                self.best[kind] = weight
 
     def into(self, logits: list[float]) -> None:
-        for kind, total in self.total.items():
-            best = self.best.get(kind, 0.0)
-            logits[kind] += best + max(-3.0, min(SECOND_SHARE * (total - best), 2.0))
+        for kind, best in self.best.items():
+            logits[kind] += best + min(SECOND_SHARE * (self.total[kind] - best), MOST_SECOND)
+        for kind, against in self.against.items():
+            logits[kind] += against
 
 
 def _type_scores(name: str, data: Tables) -> Scores:
@@ -121,9 +126,7 @@ def _add(logits: list[float], scores: Scores, share: float = 1.0) -> None:
         logits[kind] += share * weight
 
 
-def _add_types(
-    pool: _Pool, snapshot: ErrorSnapshot, named: tuple[str, ...], data: Tables
-) -> None:
+def _add_types(pool: _Pool, snapshot: ErrorSnapshot, named: tuple[str, ...], data: Tables) -> None:
     own = _last_component(snapshot.error_type)
     if own:
         pool.add(_type_scores(own, data))
@@ -153,10 +156,9 @@ def _says_spent(header: str, value: str) -> bool:
 def _add_context(logits: list[float], snapshot: ErrorSnapshot, data: Tables) -> None:
     headers = {name.lower() for name in snapshot.headers}
     if snapshot.retry_after_s is not None or "retry-after" in headers:
-        logits[KIND_INDEX[FaultKind.RATE_LIMIT]] += 1.0
-        logits[KIND_INDEX[FaultKind.SERVER_ERROR]] += 0.5
+        _add(logits, data.retry_after)
     if any(_says_spent(name, value) for name, value in snapshot.headers.items()):
-        logits[KIND_INDEX[FaultKind.RATE_LIMIT]] += 3.0
+        _add(logits, data.limit_spent)
     tool = snapshot.call.tool.lower()
     for word, scores in data.tools:
         if word in tool:
@@ -165,7 +167,7 @@ def _add_context(logits: list[float], snapshot: ErrorSnapshot, data: Tables) -> 
     if snapshot.call.is_model_call or snapshot.seam is Seam.MODEL:
         _add(logits, data.model_call)
     if snapshot.status == "timed_out":
-        logits[KIND_INDEX[FaultKind.TIMEOUT]] += 4.0
+        _add(logits, data.timed_out)
     if snapshot.alarm is not None:
         try:
             kind = KIND_INDEX[FaultKind(snapshot.alarm)]

@@ -65,6 +65,9 @@ class Tables:
     tools: tuple[tuple[str, Scores], ...]
     """Word in the tool's name, and the evidence it carries."""
     model_call: Scores
+    retry_after: Scores
+    limit_spent: Scores
+    timed_out: Scores
     alarm_weight: float
 
 
@@ -158,5 +161,8 @@ def tables() -> Tables:
         type_words=_named(structure["type_words"], "type_words"),
         tools=_named(structure["tools"], "tools"),
         model_call=_scores(structure["model_call"], "model_call"),
+        retry_after=_scores(structure["retry_after"], "retry_after"),
+        limit_spent=_scores(structure["limit_spent"], "limit_spent"),
+        timed_out=_scores(structure["timed_out"], "timed_out"),
         alarm_weight=float(structure["alarm"]["weight"]),
     )

@@ -5,7 +5,7 @@ from itertools import islice
 
 HEAD_CHARS = 2000
 TAIL_CHARS = 2000
-SIGNATURE_CHARS = 240
+SIGNATURE_CHARS = 200
 
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION_LINE = re.compile(
@@ -94,7 +94,7 @@ def signature(text: str) -> str:
     if not lines:
         return ""
     telling = lines[1] if lines[0].strip() == _TRACEBACK and len(lines) > 1 else lines[0]
-    lowered = _SPACES.sub(" ", telling[: 2 * SIGNATURE_CHARS].strip().lower())
+    lowered = _SPACES.sub(" ", telling[: SIGNATURE_CHARS + 100].strip().lower())
     sign = _ABSTRACT.sub(_replace, lowered)[:SIGNATURE_CHARS]
     # Lone surrogates cannot be encoded, so they would break whoever stores the signature.
     return sign if sign.isascii() else sign.encode("utf-8", "replace").decode("utf-8")
