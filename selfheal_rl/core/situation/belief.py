@@ -28,17 +28,22 @@ TIME_EDGES: NDArray[np.float32] = np.geomspace(0.25, 86_400.0, 47).astype(np.flo
 _LOG_FIRST = float(np.log(TIME_EDGES[0]))
 _CELLS_PER_LOG = (len(TIME_EDGES) - 1) / (float(np.log(TIME_EDGES[-1])) - _LOG_FIRST)
 N_CELLS = len(TIME_EDGES) + 1
+_CLIP_LOW, _CLIP_HIGH = np.float32(TIME_EDGES[0] * 0.999), np.float32(TIME_EDGES[-1] * 1.001)
 SHORT_S = 2.0
 """Seconds that pass, about, while a call is simply made again."""
 _INCIDENT_S, _WAIT_S = FACTS["seconds.incident"], FACTS["seconds.next_wait"]
+_SHORT = np.float32(SHORT_S)
+_ENDS_INCIDENT = slice(RepairAction.ESCALATE, RepairAction.DEGRADE + 1)
 _FloatArray = NDArray[np.float32]
 
 
-def time_cell(seconds: Any) -> NDArray[np.int64]:
-    """The survival table's cell for a duration in seconds; 0 below the first edge."""
-    value = np.log(np.maximum(np.asarray(seconds, np.float32), TIME_EDGES[0] * 0.999))
-    cell = np.floor((value - _LOG_FIRST) * _CELLS_PER_LOG).astype(np.int64) + 1
-    return np.minimum(cell, N_CELLS - 1)
+def time_cell(seconds: Any) -> NDArray[np.int32]:
+    """The survival table's cell for durations in seconds; 0 below the first edge."""
+    scale = np.float32(_CELLS_PER_LOG)
+    cell: NDArray[np.float32] = np.log(np.clip(seconds, _CLIP_LOW, _CLIP_HIGH))
+    cell *= scale
+    cell += np.float32(1.0 - _LOG_FIRST * _CELLS_PER_LOG)
+    return cell.astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +51,11 @@ class BeliefTables:
     """Likelihoods of a training mixture.
 
     Attributes:
-        causes: names of the root causes, at most 24.
+        causes: names of the root causes, at most 24; those that end by themselves come first.
         log_prior: float32 (C,), bias included.
         weights: float32 (C, F), F = len(BELIEF_FEATURE_NAMES).
-        temporal: indices into ``causes`` of those that end by themselves, (T,).
-        log_survival: float32 (T, N_CELLS), log P(still lasting) at a cell's lower edge.
+        log_survival: float32 (T, N_CELLS), log P(still lasting) at a cell's lower edge,
+            for the first T causes.
         success: float32 (17, C), P(action heals | cause) apart from time passing.
         short_gain: float32 (17, T), factor on P(the cause ends within ``SHORT_S``).
         wait_gain: float32 (17, T), factor on P(the cause ends within the planned wait).
@@ -59,14 +64,13 @@ class BeliefTables:
     causes: tuple[str, ...]
     log_prior: _FloatArray
     weights: _FloatArray
-    temporal: NDArray[np.int64]
     log_survival: _FloatArray
     success: _FloatArray
     short_gain: _FloatArray
     wait_gain: _FloatArray
 
     def __post_init__(self) -> None:
-        c, t, f = len(self.causes), len(self.temporal), len(BELIEF_FEATURE_NAMES)
+        c, t, f = len(self.causes), len(self.log_survival), len(BELIEF_FEATURE_NAMES)
         expected = {
             "log_prior": (c,),
             "weights": (c, f),
@@ -84,7 +88,7 @@ class BeliefTables:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, ready for JSON; floats rounded to 6 significant digits."""
-        data: dict[str, Any] = {"causes": list(self.causes), "temporal": self.temporal.tolist()}
+        data: dict[str, Any] = {"causes": list(self.causes)}
         for name in _ARRAYS:
             array = getattr(self, name)
             rounded = [float(f"{x:.6g}") for x in array.ravel().tolist()]
@@ -103,11 +107,10 @@ class BeliefTables:
                 name: np.asarray(data[name]["values"], np.float32).reshape(data[name]["shape"])
                 for name in _ARRAYS
             }
-            temporal = np.asarray(data["temporal"], np.int64)
             causes = tuple(str(c) for c in data["causes"])
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(f"belief tables cannot be read: {error}; export again") from error
-        return cls(causes=causes, temporal=temporal, **arrays)
+        return cls(causes=causes, **arrays)
 
     def canonical(self) -> "BeliefTables":
         """These tables as they read back from JSON, so that hashes and decisions agree."""
@@ -123,45 +126,50 @@ class BeliefTables:
 _ARRAYS = ("log_prior", "weights", "log_survival", "success", "short_gain", "wait_gain")
 
 
-def _posterior(
-    facts: FactMatrix, tables: BeliefTables, cell: NDArray[np.int64]
-) -> tuple[_FloatArray, _FloatArray]:
-    score: _FloatArray = tables.weights @ facts[BELIEF_FEATURES]
-    score += tables.log_prior[:, None]
-    lasting = tables.log_survival[:, cell]
-    if len(tables.temporal):
-        score[tables.temporal] += lasting
-    score -= score.max(axis=0)
-    np.exp(score, out=score)
-    score /= score.sum(axis=0)
-    return score, lasting
-
-
 def root_cause_belief(
-    facts: FactMatrix, tables: BeliefTables
+    facts: FactMatrix, tables: BeliefTables, out: _FloatArray | None = None
 ) -> tuple[_FloatArray, _FloatArray]:
     """Posterior over root causes and the chance that each action heals.
 
     Args:
         facts: float32, shape (N_FACTS, N).
         tables: likelihoods over C causes.
+        out: where to write the posterior, float32 (C, N); None for a new array.
 
     Returns:
         ``(posterior, success)``: float32 of shapes (C, N) and (17, N), both in [0, 1].
     """
-    elapsed = facts[_INCIDENT_S]
-    cell = time_cell(elapsed)
-    posterior, lasting = _posterior(facts, tables, cell)
+    posterior: _FloatArray = np.matmul(tables.weights, facts[BELIEF_FEATURES], out=out)
+    posterior += tables.log_prior[:, None]
+    n_temporal = len(tables.log_survival)
+    if n_temporal:
+        lasting, gains = _time(facts, tables)
+        posterior[:n_temporal] += lasting
+    posterior -= posterior.max(axis=0)
+    np.exp(posterior, out=posterior)
+    posterior /= posterior.sum(axis=0)
     success: _FloatArray = tables.success @ posterior
-    if len(tables.temporal):
-        part = posterior[tables.temporal]
-        soon = tables.log_survival[:, time_cell(elapsed + np.float32(SHORT_S))]
-        later = tables.log_survival[:, time_cell(elapsed + facts[_WAIT_S])]
-        success += tables.short_gain @ (part * -np.expm1(soon - lasting))
-        success += tables.wait_gain @ (part * -np.expm1(later - lasting))
-    np.clip(success, 0.0, 1.0, out=success)
-    success[[RepairAction.ESCALATE, RepairAction.DEGRADE]] = 0.0
-    return posterior, success
+    if n_temporal:
+        gains *= posterior[:n_temporal, None]
+        success += tables.short_gain @ gains[:, 0]
+        success += tables.wait_gain @ gains[:, 1]
+    success[_ENDS_INCIDENT] = 0.0
+    return posterior, np.minimum(success, 1.0, out=success)
+
+
+def _time(facts: FactMatrix, tables: BeliefTables) -> tuple[_FloatArray, _FloatArray]:
+    """Log P(still lasting) now, (T, N), and P(it ends soon, within the wait), (T, 2, N)."""
+    times = np.empty((3, facts.shape[1]), np.float32)
+    elapsed = facts[_INCIDENT_S]
+    times[0] = elapsed
+    np.add(elapsed, _SHORT, out=times[1])
+    np.add(elapsed, facts[_WAIT_S], out=times[2])
+    survival = tables.log_survival.take(time_cell(times), axis=1)
+    lasting = survival[:, 0]
+    gains = survival[:, 1:]
+    gains -= lasting[:, None]
+    np.expm1(gains, out=gains)
+    return lasting, np.negative(gains, out=gains)
 
 
 def uninformed_tables() -> BeliefTables:
@@ -171,7 +179,6 @@ def uninformed_tables() -> BeliefTables:
         causes=("unknown",),
         log_prior=zeros(1, np.float32),
         weights=zeros((1, len(BELIEF_FEATURE_NAMES)), np.float32),
-        temporal=zeros(0, np.int64),
         log_survival=zeros((0, N_CELLS), np.float32),
         success=zeros((N_ACTIONS, 1), np.float32),
         short_gain=zeros((N_ACTIONS, 0), np.float32),

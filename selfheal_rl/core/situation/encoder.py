@@ -25,7 +25,7 @@ from selfheal_rl.core.situation.layout import (
     MAX_ATTEMPTS_TASK,
     N_FACTS,
 )
-from selfheal_rl.core.values import ACTIONS, KINDS, N_ACTIONS, ObservationError
+from selfheal_rl.core.values import ACTIONS, KINDS, ObservationError
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,12 @@ def encode(facts: FactMatrix, tables: BeliefTables) -> NDArray[np.float32]:
     np.log1p(facts[_LOG], out=log)
     log *= _LOG_FACTOR
     np.minimum(log, 1.0, out=log)
-    posterior, success = root_cause_belief(facts, tables)
-    out[_BELIEF : _BELIEF + len(posterior)] = posterior
-    out[_BELIEF + len(posterior) : _SUCCESS] = 0.0
-    out[_SUCCESS : _SUCCESS + N_ACTIONS] = success
+    n_causes = len(tables.causes)
+    belief = out[_BELIEF : _BELIEF + n_causes]
+    _, success = root_cause_belief(facts, tables, belief)
+    if n_causes < MAX_CAUSES:
+        out[_BELIEF + n_causes : _SUCCESS] = 0.0
+    out[_SUCCESS:] = success
     return out.T
 
 

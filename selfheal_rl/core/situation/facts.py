@@ -98,7 +98,7 @@ def category_run(attempts: tuple[RepairAction, ...]) -> NDArray[np.float32]:
         if CATEGORY[action] is not latest:
             break
         length += 1
-    run[CATEGORIES.index(latest)] = min(length, 2) / 2.0  # type: ignore[arg-type]
+    run[CATEGORIES.index(latest)] = min(length, 2) / 2.0
     return run
 
 

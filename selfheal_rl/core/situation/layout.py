@@ -40,13 +40,30 @@ BLOCKS: tuple[Block, ...] = (
     Block("run", tuple(c.value for c in CATEGORIES)),
     Block(
         "flag",
-        ("has_key", "probed_not_started", "stream_started", "breaker_open", "same_message")
-        + ("progress", "orphan"),
+        (
+            "has_key",
+            "probed_not_started",
+            "stream_started",
+            "breaker_open",
+            "same_message",
+            "progress",
+            "orphan",
+        ),
     ),
     Block(
         "share",
-        ("attempts_left", "task_attempts_left", "tokens_left", "money_left", "step")
-        + ("failure_rate", "others_failing", "context", "drift", "evidence"),
+        (
+            "attempts_left",
+            "task_attempts_left",
+            "tokens_left",
+            "money_left",
+            "step",
+            "failure_rate",
+            "others_failing",
+            "context",
+            "drift",
+            "evidence",
+        ),
     ),
     Block("seen", tuple(k.value for k in KINDS)),
     Block("effect_state", tuple(s.value for s in EFFECT_STATES)),
@@ -63,7 +80,9 @@ BLOCKS: tuple[Block, ...] = (
 
 FACTS: dict[str, int] = {
     name: row
-    for row, name in enumerate(f"{block.name}.{member}" for block in BLOCKS for member in block.members)
+    for row, name in enumerate(
+        f"{block.name}.{member}" for block in BLOCKS for member in block.members
+    )
 }
 """Name of each fact -> its row, e.g. ``FACTS["seconds.deadline_left"]``."""
 N_FACTS = len(FACTS)

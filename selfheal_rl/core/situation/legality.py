@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfheal_rl.core.situation.facts import FactMatrix
-from selfheal_rl.core.situation.layout import AVAILABLE, FACTS, MAX_ATTEMPTS_INCIDENT, RUN
+from selfheal_rl.core.situation.layout import AVAILABLE, FACTS, MAX_ATTEMPTS_INCIDENT
 from selfheal_rl.core.values import (
     ACTIONS,
     CATEGORIES,
@@ -28,18 +28,18 @@ from selfheal_rl.core.values import (
 A = RepairAction
 MAX_DECISIONS_INCIDENT = MAX_ATTEMPTS_INCIDENT + 1
 
-SPENDS_TOKENS = frozenset(
-    {A.REPROMPT, A.FALLBACK_MODEL, A.REFRESH_CONTEXT, A.APPLY_FIX, A.REPLAN}
-)
+SPENDS_TOKENS = frozenset({A.REPROMPT, A.FALLBACK_MODEL, A.REFRESH_CONTEXT, A.APPLY_FIX, A.REPLAN})
 SAME_DEPENDENCY = frozenset({A.RETRY, A.BACKOFF, A.FIX_ARGUMENTS, A.APPLY_FIX})
 """Actions that call the failing dependency again without repairing it first."""
 
 _RULES: tuple[tuple[str, frozenset[RepairAction]], ...] = (
     ("a possible side effect would be repeated", REPEATS),
-    ("no attempt is left", frozenset(ACTIONS) - TERMINAL),
+    ("no attempt is left in this incident", frozenset(ACTIONS) - TERMINAL),
+    ("no attempt is left in this task", frozenset(ACTIONS) - TERMINAL),
     ("the wait would pass the deadline", frozenset({A.BACKOFF})),
     ("the deadline has passed", frozenset(ACTIONS) - TERMINAL),
-    ("the token or money budget is spent", SPENDS_TOKENS),
+    ("the token budget is spent", SPENDS_TOKENS),
+    ("the money budget is spent", SPENDS_TOKENS),
     ("the breaker of this dependency is open", SAME_DEPENDENCY),
     (
         "part of the stream has been delivered",
@@ -62,36 +62,43 @@ def _close_matrix() -> NDArray[np.float32]:
 
 
 _CLOSE = _close_matrix()
-_WRITE, _UNKNOWN = FACTS["effects.write"], FACTS["effects.unknown"]
-_NOT_STARTED = FACTS["effect_state.not_started"]
-_HAS_KEY, _PROBED = FACTS["flag.has_key"], FACTS["flag.probed_not_started"]
-_ATTEMPTS, _TASK_ATTEMPTS = FACTS["share.attempts_left"], FACTS["share.task_attempts_left"]
-_TOKENS, _MONEY = FACTS["share.tokens_left"], FACTS["share.money_left"]
-_DEADLINE, _WAIT = FACTS["seconds.deadline_left"], FACTS["seconds.next_wait"]
-_BREAKER, _STREAM = FACTS["flag.breaker_open"], FACTS["flag.stream_started"]
-_UNSAFE_KIND = FACTS[f"kind.{FaultKind.UNSAFE_OUTPUT.value}"]
+_TINY = 1e-6
+_BIG = 8.0
+
+_TESTS: tuple[tuple[dict[str, float], float], ...] = (
+    # A write or unknown call, not known to be safe: any shield outweighs both.
+    (
+        {"effects.write": 1.0, "effects.unknown": 1.0, "effect_state.not_started": -_BIG}
+        | {"flag.has_key": -_BIG, "flag.probed_not_started": -_BIG},
+        0.5,
+    ),
+    ({"share.attempts_left": -1.0}, -_TINY),
+    ({"share.task_attempts_left": -1.0}, -_TINY),
+    ({"seconds.next_wait": 1.0, "seconds.deadline_left": -1.0}, 0.0),
+    ({"seconds.deadline_left": -1.0}, -_TINY),
+    ({"share.tokens_left": -1.0}, -_TINY),
+    ({"share.money_left": -1.0}, -_TINY),
+    ({"flag.breaker_open": 1.0}, 0.5),
+    ({"flag.stream_started": 1.0}, 0.5),
+    ({f"kind.{FaultKind.UNSAFE_OUTPUT.value}": 1.0}, 0.5),
+    *(({f"run.{category.value}": 1.0}, 0.75) for category in CATEGORIES),
+)
+"""Per rule: a linear form over facts and the value above which the rule closes its actions."""
+_USED = tuple(dict.fromkeys(name for form, _ in _TESTS for name in form))
+_ROWS = np.array([FACTS[name] for name in _USED])
+_FORMS = np.array([[form.get(name, 0.0) for name in _USED] for form, _ in _TESTS], np.float32)
+_LIMITS = np.array([[limit] for _, limit in _TESTS], np.float32)
+
+
+def _flags(facts: FactMatrix) -> NDArray[np.bool_]:
+    flags: NDArray[np.bool_] = (_FORMS @ facts[_ROWS]) > _LIMITS
+    return flags
 
 
 def repeat_unsafe(facts: FactMatrix) -> NDArray[np.bool_]:
     """Where repeating the call could apply a side effect twice; bool, shape (N,)."""
-    may_write = facts[_WRITE] + facts[_UNKNOWN]
-    shielded = facts[_NOT_STARTED] + facts[_HAS_KEY] + facts[_PROBED]
-    return (may_write > 0.5) & (shielded < 0.5)
-
-
-def _flags(facts: FactMatrix) -> FactMatrix:
-    g = np.empty((_CLOSE.shape[1], facts.shape[1]), np.float32)
-    g[0] = repeat_unsafe(facts)
-    np.less_equal(np.minimum(facts[_ATTEMPTS], facts[_TASK_ATTEMPTS]), 1e-6, out=g[1])
-    deadline = facts[_DEADLINE]
-    np.greater(facts[_WAIT], deadline, out=g[2])
-    np.less_equal(deadline, 0.0, out=g[3])
-    np.less_equal(np.minimum(facts[_TOKENS], facts[_MONEY]), 0.0, out=g[4])
-    g[5] = facts[_BREAKER]
-    g[6] = facts[_STREAM]
-    np.greater(facts[_UNSAFE_KIND], 0.5, out=g[7])
-    np.greater(facts[RUN], 0.75, out=g[_N_FLAGS:])
-    return g
+    unsafe: NDArray[np.bool_] = (_FORMS[0] @ facts[_ROWS]) > _LIMITS[0]
+    return unsafe
 
 
 def legal_mask(facts: FactMatrix) -> NDArray[np.bool_]:
@@ -103,7 +110,7 @@ def legal_mask(facts: FactMatrix) -> NDArray[np.bool_]:
     Returns:
         bool, shape (N, 17), True where the action may be taken. ``escalate`` always is.
     """
-    open_ = (_CLOSE @ _flags(facts)) < 0.5
+    open_: NDArray[np.bool_] = (_CLOSE @ _flags(facts).astype(np.float32)) < 0.5
     open_ &= facts[AVAILABLE] > 0.5
     open_[A.ESCALATE] = True
     return open_.T
@@ -123,7 +130,7 @@ def closed_because(facts: FactMatrix) -> dict[RepairAction, str]:
         if facts[AVAILABLE.start + action, 0] <= 0.5:
             reasons[action] = "the host does not offer it here, or its level is above permission"
             continue
-        for column in np.flatnonzero((_CLOSE[action] > 0) & (flags > 0.5)):
+        for column in np.flatnonzero((_CLOSE[action] > 0) & (flags)):
             if column < _N_FLAGS:
                 reasons[action] = _RULES[column][0]
             else:

@@ -46,7 +46,9 @@ class RepairBatch:
         only_failing: bool = True,
     ) -> None:
         if n < len(worlds) or not worlds:
-            raise ConfigError(f"got n = {n} rows for {len(worlds)} worlds; expected n >= worlds >= 1")
+            raise ConfigError(
+                f"got n = {n} rows for {len(worlds)} worlds; expected n >= worlds >= 1"
+            )
         self.n, self.tables, self.seed = n, tables, seed
         drawn = deployments or [
             draw_deployments(w, pool, seed * 1000 + i) for i, w in enumerate(worlds)

@@ -34,21 +34,23 @@ def belief_tables(worlds: Sequence[CompiledWorld]) -> BeliefTables:
             f"{MAX_CAUSES}; give causes that are alike in several worlds one name"
         )
     merged = [_merge(name, worlds) for name in names]
+    # Causes that end by themselves come first, as the tables want them.
+    order = sorted(range(len(names)), key=lambda i: merged[i]["ends"] <= 0)
+    names, merged = tuple(names[i] for i in order), [merged[i] for i in order]
     prior = np.array([m["prior"] for m in merged])
-    temporal = np.array([i for i, m in enumerate(merged) if m["ends"] > 0], np.int64)
+    temporal = [m for m in merged if m["ends"] > 0]
     weights, bias = _weights(merged)
     success = np.array([m["success"] for m in merged]).T
-    gains = np.array([merged[i]["gain"] for i in temporal]).reshape(-1, N_ACTIONS).T
+    gains = np.array([m["gain"] for m in temporal]).reshape(-1, N_ACTIONS).T
     short, wait = gains.copy(), np.zeros_like(gains)
     short[RepairAction.BACKOFF] = 0.0
     wait[RepairAction.BACKOFF] = gains[RepairAction.BACKOFF]
-    survival = np.array([merged[i]["survival"] for i in temporal])
+    survival = np.array([m["survival"] for m in temporal])
     f4 = np.float32
     return BeliefTables(
         causes=names,
         log_prior=(np.log(prior / prior.sum()) + bias).astype(f4),
         weights=weights.astype(f4),
-        temporal=temporal,
         log_survival=survival.astype(f4).reshape(len(temporal), len(TIME_EDGES) + 1),
         success=success.astype(f4),
         short_gain=short.astype(f4),
@@ -113,4 +115,6 @@ def _weights(merged: list[dict[str, _F64]]) -> tuple[_F64, _F64]:
         bias[c] = SIGN_WEIGHT * float(np.log1p(-p).sum())
         failed = np.log(np.maximum(1.0 - m["success"], _MIN_FAIL))
         w[c, tries : tries + len(ACTIONS)] = failed
-    return w, bias
+    # The softmax does not feel a shift per feature; small figures keep float32 sums exact enough
+    # for one row and N rows to agree to 1e-6.
+    return w - w.mean(axis=0), bias - bias.mean()

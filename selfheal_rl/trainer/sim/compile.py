@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,6 @@ from selfheal_rl.core.values import (
     EFFECTS,
     KINDS,
     N_ACTIONS,
-    N_KINDS,
     SEAMS,
     Diagnosis,
     Effects,
@@ -60,7 +60,7 @@ def symptom_snapshot(cause: Cause, symptom: Symptom, effects: Effects) -> ErrorS
         error_type=symptom.error_type,
         message=symptom.message,
         http_status=symptom.status,
-        retry_after_s=retry_after,  # type: ignore[arg-type]
+        retry_after_s=retry_after,
         seam=cause.seam,
         call=FailedCall(tool="tool", effects=effects, is_model_call=cause.seam.value == "model"),
         alarm=None if symptom.alarm is None else symptom.alarm.value,
@@ -122,12 +122,11 @@ class CompiledWorld:
         self.duration_s = self._durations()
 
     def _durations(self) -> F32:
-        from statistics import NormalDist
-
         z = np.array([NormalDist().inv_cdf((i + 0.5) / 256) for i in range(256)])
         seconds = self.median_s[:, None] * np.exp(self.sigma[:, None] * z[None, :])
         seconds[~self.temporal] = np.inf
-        return seconds.astype(np.float32)
+        result: F32 = seconds.astype(np.float32)
+        return result
 
     def _compile_variants(self, causes: tuple[Cause, ...]) -> None:
         self.variants: list[Variant] = []
@@ -161,10 +160,11 @@ class CompiledWorld:
         hundreds = np.array([(x.symptom.status or 0) // 100 for x in v])
         soft = np.array([x.snapshot.is_soft for x in v])
         has_after = np.array([r != "none" for r in after])
-        self.signs = np.stack([soft, has_after, hundreds == 2, hundreds == 4, hundreds == 5]).astype(
-            np.float32
-        )
+        self.signs = np.stack(
+            [soft, has_after, hundreds == 2, hundreds == 4, hundreds == 5]
+        ).astype(np.float32)
         self.effect_state_rows = np.eye(3, dtype=np.float32)[:, self.effect_state]
+        self.state_and_signs = np.concatenate([self.effect_state_rows, self.signs])
 
     def _compile_actions(self) -> None:
         costs = {RepairAction.parse(name): cost for name, cost in self.world.costs.items()}
@@ -203,7 +203,8 @@ class CompiledWorld:
         p = np.where(self.n > 0, (self.ok + 0.5) / (self.n + 1.0), 0.0)
         if self.world.exact:
             p = np.where(self.n > 0, self.ok / np.maximum(self.n, 1e-9), 0.0)
-        return p.astype(np.float32)
+        result: F32 = p.astype(np.float32)
+        return result
 
 
 def compile_world(world: World) -> CompiledWorld:

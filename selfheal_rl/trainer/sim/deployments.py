@@ -41,9 +41,9 @@ def draw_deployments(compiled: CompiledWorld, n: int, seed: int) -> Deployments:
     world = compiled.world
     if world.exact:
         picks = _picks(compiled.share[None, :])
-        success = compiled.mean_success[None]
         index = np.zeros(n, np.int64)
-        return Deployments(picks[index], success[index], np.ones(n, np.float32))
+        mean = compiled.mean_success[None]
+        return Deployments(picks[index], mean[index], np.ones(n, np.float32))
     share = compiled.share / compiled.share.sum()
     shares = rng.dirichlet(share * world.share_n + 1e-3, size=n)
     ok, misses = compiled.ok + 0.5, np.maximum(compiled.n - compiled.ok, 0.0) + 0.5
@@ -58,4 +58,5 @@ def _picks(shares: NDArray[np.float64]) -> NDArray[np.int16]:
     edges /= edges[:, -1:]
     cells = (np.arange(PICK) + 0.5) / PICK
     rows = [np.searchsorted(row, cells) for row in edges]
-    return np.minimum(np.stack(rows), shares.shape[1] - 1).astype(np.int16)
+    picks: NDArray[np.int16] = np.minimum(np.stack(rows), shares.shape[1] - 1).astype(np.int16)
+    return picks

@@ -33,7 +33,7 @@ from selfheal_rl.core.values import (
 )
 from selfheal_rl.trainer.sim.compile import PICK, CompiledWorld
 from selfheal_rl.trainer.sim.deployments import Deployments
-from selfheal_rl.trainer.sim.luck import draw, key_of, uniforms
+from selfheal_rl.trainer.sim.luck import draw, fraction, integer, key_of
 
 A = RepairAction
 _KIND, _SEEN, _TRIES, _RUN = rows("kind"), rows("seen"), rows("tries"), rows("run")
@@ -44,10 +44,28 @@ _CATEGORY = np.array(
 )
 _REPEATS = np.isin(np.arange(N_ACTIONS), sorted(REPEATS))
 _TERMINAL = np.isin(np.arange(N_ACTIONS), sorted(TERMINAL))
+_STATE_AND_SIGNS = slice(_EFFECT_STATE.start, _SIGN.stop)
+_EFFECTS_EYE = np.eye(len(EFFECTS), dtype=np.float32)
+_ATTEMPTS_LEFT = (1.0 - np.arange(MAX_ATTEMPTS_INCIDENT + 2) / MAX_ATTEMPTS_INCIDENT).astype(
+    np.float32
+)
+_PICK_BITS = PICK.bit_length() - 1
+
+
+def _runs() -> FactMatrix:
+    """Column (category + 1) * 3 + run of the run facts: 0, 0.5 or 1 in the category's row."""
+    table = np.zeros((len(CATEGORIES), (len(CATEGORIES) + 1) * 3), np.float32)
+    for i in range(len(CATEGORIES)):
+        table[i, (i + 1) * 3 + 1], table[i, (i + 1) * 3 + 2] = 0.5, 1.0
+    return table
+
+
+_RUNS = _runs()
 _FIRST, _OUTCOME, _AGAIN, _GAP = 1, 2, 3, 4
 HISTORY = MAX_ATTEMPTS_INCIDENT + 1
 EWMA = 0.2
 """Weight of the latest call in a tool's failure rate, as the runtime keeps it."""
+_FAILURE_RATE = (1.0 - (1.0 - EWMA) ** np.arange(1, HISTORY + 2)).astype(np.float32)
 
 
 @dataclass
@@ -106,8 +124,9 @@ class RepairCore:
         self.world, self.deployments, self.n, self.seed = world, deployments, n, seed
         self.only_failing = only_failing
         self.prices = world.world.prices
-        self.facts: FactMatrix = np.zeros((N_FACTS, n), np.float32)
-        self.facts[FACTS["share.money_left"]] = 1.0
+        self._facts: FactMatrix = np.zeros((N_FACTS, n), np.float32)
+        self._facts[FACTS["share.money_left"]] = 1.0
+        self._stale = True
         for name, dtype in _STATE.items():
             setattr(self, name, np.zeros(n, dtype))
         self.variants_seen = np.zeros((HISTORY, n), np.int16)
@@ -133,7 +152,16 @@ class RepairCore:
     attempts: NDArray[np.int64]
     task_attempts: NDArray[np.int64]
     incidents: NDArray[np.int64]
-    rate: NDArray[np.float64]
+    log_calm: NDArray[np.float32]
+    """log P(a healthy step)."""
+    category: NDArray[np.int64]
+    """Category of the latest attempt, -1 for none."""
+    run: NDArray[np.int64]
+    """How often in a row, up to 2."""
+    fresh: NDArray[np.bool_]
+    """The incident opened since facts were last presented."""
+    same: NDArray[np.bool_]
+    progress: NDArray[np.bool_]
     quality: NDArray[np.float32]
     broken: NDArray[np.bool_]
     utility: NDArray[np.float64]
@@ -161,14 +189,14 @@ class RepairCore:
         """
         w, shape = self.world, self.world.world.task
         key = key_of(self.seed, tasks)
-        u, v, h = uniforms(draw(key, _FIRST, 0, 0))
+        bits = draw(key, _FIRST, 0, 0)
         self.task[at], self.draw[at], self.key[at] = tasks, draws, key
         span = shape.steps_high - shape.steps_low + 1
-        self.n_steps[at] = shape.steps_low + (v * span).astype(np.int64)
-        self.host[at] = w.host_pick[(h * PICK).astype(np.int64)]
-        frailty = w.frailty[(u * 256).astype(np.int64)]
+        self.n_steps[at] = shape.steps_low + integer(bits, 40, 20) * span // 2**20
+        self.host[at] = w.host_pick[integer(bits, 0, _PICK_BITS)]
+        frailty = w.frailty[integer(bits, 20, 8)]
         rate = shape.failure_rate * frailty * self.deployments.rate[draws]
-        self.rate[at] = np.clip(rate, 1e-4, 0.95)
+        self.log_calm[at] = np.log1p(-np.clip(rate, 1e-4, 0.95))
         for name in _ZEROED:
             getattr(self, name)[at] = 0
         self.quality[at] = 1.0
@@ -217,13 +245,14 @@ class RepairCore:
         self, actions: NDArray[np.int64]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
         w, cause, col = self.world, self.cause, self._columns
-        nth = self.facts[_TRIES.start + actions, col].astype(np.int64)
+        facts = self.facts
+        nth = facts[_TRIES.start + actions, col].astype(np.int64)
         place = self.step_no * 8 + np.minimum(self.incidents, 7)
         bits = draw(self.key, _OUTCOME, place, cause * N_ACTIONS + actions, nth)
-        u, harm, other = uniforms(bits)
+        u, harm, other = (fraction(bits, *cut) for cut in ((40, 24), (20, 20), (0, 20)))
         seconds = w.seconds[actions].copy()
         waiting = actions == A.BACKOFF
-        tries_wait = self.facts[_TRIES.start + A.BACKOFF]
+        tries_wait = facts[_TRIES.start + A.BACKOFF]
         seconds += np.where(waiting, jittered_wait_s(tries_wait, self.retry_after, other), 0)
         acts = self.alive
         tokens = w.tokens[actions]
@@ -232,12 +261,12 @@ class RepairCore:
         self._pay(acts, seconds, tokens, w.minutes[actions])
         p = self.deployments.success[self.draw, cause, actions]
         p = p * w.wear[cause] ** nth.astype(np.float32)
-        informed = self.facts[_TRIES.start + A.INSPECT] > 0
+        informed = facts[_TRIES.start + A.INSPECT] > 0
         gain = w.after_inspect[cause, actions] * informed
         p = 1.0 - (1.0 - p) * (1.0 - gain)
         over = self.now >= self.ends
         p = np.where(over, np.maximum(p, w.after_end[cause, actions]), p)
-        unsafe = repeat_unsafe(self.facts) & _REPEATS[actions]
+        unsafe = repeat_unsafe(facts) & _REPEATS[actions]
         duplicate = unsafe & w.lost[cause] & acts
         heal = ((u < p) | duplicate) & ~_TERMINAL[actions] & acts
         lost = heal & (harm < w.harm[cause, actions])
@@ -272,78 +301,93 @@ class RepairCore:
         """The attempt did not help: charge the failing call and show what it shows."""
         if not len(at):
             return
-        w, f = self.world, self.facts
+        w = self.world
         tried = actions[at]
-        f[_TRIES.start + tried, at] += 1.0
+        self._facts[_TRIES.start + tried, at] += 1.0
         self.attempts[at] += 1
         self.task_attempts[at] += 1
         place = self.step_no[at] * 8 + np.minimum(self.incidents[at], 7)
-        u, stay, _ = uniforms(draw(self.key[at], _AGAIN, place, self.attempts[at], self.cause[at]))
-        pick = w.symptom_pick[self.cause[at], (u * PICK).astype(np.int64)]
-        fresh = pick * len(EFFECTS) + self.effects[at]
+        cause = self.cause[at]
+        bits = draw(self.key[at], _AGAIN, place, self.attempts[at], cause)
+        pick = w.symptom_pick[cause, integer(bits, 40, _PICK_BITS)]
         old = self.variant[at]
-        variant = np.where(stay < w.world.stay, old, fresh)
-        self._update_run(at, tried)
-        f[FACTS["flag.same_message"], at] = w.signature[variant] == w.signature[old]
-        f[FACTS["flag.progress"], at] = w.kind[variant] != w.kind[old]
+        stays = fraction(bits, 0, 20) < w.world.stay
+        variant = np.where(stays, old, pick * len(EFFECTS) + self.effects[at])
+        category, before = _CATEGORY[tried], self.category[at]
+        again = (category == before) & (category >= 0)
+        self.run[at] = np.where(again, 2, 1)
+        self.category[at] = category
+        self.same[at] = w.signature[variant] == w.signature[old]
+        self.progress[at] = w.kind[variant] != w.kind[old]
         self.actions_tried[self.attempts[at] - 1, at] = tried
         self._show(at, variant)
 
-    def _update_run(self, at: NDArray[np.int64], tried: NDArray[np.int64]) -> None:
-        f = self.facts
-        category = _CATEGORY[tried]
-        has = category >= 0
-        column, row = at[has], _RUN.start + category[has]
-        length = f[row, column]
-        f[_RUN, at] = 0.0
-        f[row, column] = np.where(length > 0, 1.0, 0.5)
-
     def _show(self, at: NDArray[np.int64], variant: NDArray[np.int64]) -> None:
-        """Charge the failing call's latency and set what the failure shows."""
-        w, f = self.world, self.facts
+        """Charge the failing call's latency and note what the failure shows."""
+        w = self.world
         latency = w.latency_s[variant]
         self.now[at] += latency
         self.utility[at] -= self.prices.second * latency
         self.variant[at] = variant
         self.variants_seen[self.attempts[at], at] = variant
         remaining = np.maximum(self.ends[at] - self.now[at], 0.0)
-        truth = np.where(np.isfinite(remaining), remaining, 0.0).astype(np.float32)
-        truth = np.ceil(truth)
+        truth = np.ceil(np.where(remaining < 1e9, remaining, 0.0))
         self.retry_after[at] = np.where(w.retry_truth[variant], truth, w.retry_fixed[variant])
-        f[_KIND, at] = w.posterior[:, variant]
-        f[_SEEN, at] = np.maximum(f[_SEEN, at], w.posterior[:, variant])
-        f[_EFFECT_STATE, at] = w.effect_state_rows[:, variant]
-        f[_SIGN, at] = w.signs[:, variant]
-        f[FACTS["seconds.latency"], at] = latency
-        context = w.context[variant]
-        usual = self._usual_context(at)
-        f[FACTS["share.context"], at] = np.where(context >= 0, context, usual)
-        self._show_counters(at)
+        self._stale = True
 
-    def _usual_context(self, at: NDArray[np.int64]) -> NDArray[np.float32]:
-        share = (self.step_no[at] / np.maximum(self.n_steps[at], 1) * 0.6).astype(np.float32)
-        return share
+    @property
+    def facts(self) -> FactMatrix:
+        """Facts of every row, float32 (N_FACTS, n); built when first looked at after a change."""
+        if self._stale:
+            self._present()
+            self._stale = False
+        return self._facts
 
-    def _show_counters(self, at: NDArray[np.int64]) -> None:
-        f, shape = self.facts, self.world.world.task
-        attempts, task_attempts = self.attempts[at], self.task_attempts[at]
-        f[FACTS["share.attempts_left"], at] = (
-            MAX_ATTEMPTS_INCIDENT - attempts
-        ) / MAX_ATTEMPTS_INCIDENT
-        f[FACTS["share.task_attempts_left"], at] = (
-            np.maximum(MAX_ATTEMPTS_TASK - task_attempts, 0) / MAX_ATTEMPTS_TASK
-        )
-        left = np.maximum(1.0 - self.tokens[at] / np.float32(shape.token_budget), 0.0)
-        f[FACTS["share.tokens_left"], at] = left
-        f[FACTS["share.failure_rate"], at] = 1.0 - (1.0 - EWMA) ** (attempts + 1)
-        f[FACTS["count.tool_failures"], at] = attempts + 1
-        f[FACTS["seconds.incident"], at] = self.now[at] - self.opened[at]
-        f[FACTS["seconds.task"], at] = self.now[at]
-        f[FACTS["seconds.deadline_left"], at] = np.maximum(shape.deadline_s - self.now[at], 0.0)
-        f[FACTS["seconds.retry_after"], at] = self.retry_after[at]
-        tries = f[_TRIES.start + A.BACKOFF, at]
-        f[FACTS["seconds.next_wait"], at] = planned_wait_s(tries, self.retry_after[at])
-        f[FACTS["seconds.since_ok"], at] = self.now[at] - self.last_ok[at]
+    def _present(self) -> None:
+        w, f, variant = self.world, self._facts, self.variant
+        keep = ~self.fresh
+        np.take(w.posterior, variant, axis=1, out=f[_KIND], mode="clip")
+        f[_SEEN] *= keep
+        np.maximum(f[_SEEN], f[_KIND], out=f[_SEEN])
+        f[_TRIES] *= keep
+        self.fresh[:] = False
+        np.take(w.state_and_signs, variant, axis=1, out=f[_STATE_AND_SIGNS], mode="clip")
+        np.take(_EFFECTS_EYE, self.effects, axis=1, out=f[_EFFECTS], mode="clip")
+        profile = self.host * len(SEAMS) + w.seam[self.cause]
+        np.take(w.available, profile, axis=1, out=f[_AVAILABLE], mode="clip")
+        code = (self.category + 1) * 3 + self.run
+        np.take(_RUNS, code, axis=1, out=f[_RUN], mode="clip")
+        f[FACTS["flag.has_key"]] = self.has_key
+        f[FACTS["flag.same_message"]] = self.same
+        f[FACTS["flag.progress"]] = self.progress
+        f[FACTS["seconds.latency"]] = w.latency_s[variant]
+        self._present_shares(f, w.context[variant])
+        self._present_seconds(f)
+
+    def _present_shares(self, f: FactMatrix, context: NDArray[np.float32]) -> None:
+        n_steps = self.n_steps.astype(np.float32)
+        step = self.step_no.astype(np.float32)
+        usual = step / n_steps * np.float32(0.6)
+        f[FACTS["share.context"]] = np.where(context >= 0, context, usual)
+        f[FACTS["share.step"]] = (step + np.float32(1.0)) / n_steps
+        f[FACTS["share.attempts_left"]] = _ATTEMPTS_LEFT[self.attempts]
+        left = MAX_ATTEMPTS_TASK - np.minimum(self.task_attempts, MAX_ATTEMPTS_TASK)
+        f[FACTS["share.task_attempts_left"]] = left * (1.0 / MAX_ATTEMPTS_TASK)
+        budget = np.float32(self.world.world.task.token_budget)
+        f[FACTS["share.tokens_left"]] = np.maximum(1.0 - self.tokens / budget, 0.0)
+        f[FACTS["share.failure_rate"]] = _FAILURE_RATE[self.attempts]
+        f[FACTS["count.tool_failures"]] = self.attempts + 1
+        f[FACTS["count.task_failures"]] = self.incidents - 1
+
+    def _present_seconds(self, f: FactMatrix) -> None:
+        now = self.now
+        np.subtract(now, self.opened, out=f[FACTS["seconds.incident"]], casting="same_kind")
+        f[FACTS["seconds.task"]] = now
+        f[FACTS["seconds.deadline_left"]] = np.maximum(self.world.world.task.deadline_s - now, 0.0)
+        f[FACTS["seconds.retry_after"]] = self.retry_after
+        tries = f[_TRIES.start + A.BACKOFF]
+        f[FACTS["seconds.next_wait"]] = planned_wait_s(tries, self.retry_after)
+        np.subtract(now, self.last_ok, out=f[FACTS["seconds.since_ok"]], casting="same_kind")
 
     def _heal(self, at: NDArray[np.int64], actions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Close incidents and run on; True where another failure waits."""
@@ -365,12 +409,13 @@ class RepairCore:
         """
         shape = self.world.world.task
         left = self.n_steps[at] - self.step_no[at]
-        u, v, _ = uniforms(draw(self.key[at], _GAP, self.step_no[at], self.incidents[at]))
-        rate = self.rate[at]
+        bits = draw(self.key[at], _GAP, self.step_no[at], self.incidents[at])
+        u = fraction(bits, 40, 24)
+        log_calm = self.log_calm[at]
         if first and self.only_failing:
-            u = 1.0 - u * (1.0 - (1.0 - rate) ** left)
-        gap = np.floor(np.log(u) / np.log1p(-rate)).astype(np.int64)
-        recur, again = self._recurrence(at, v, gap)
+            u = np.maximum(1.0 - u * -np.expm1(log_calm * left), 1e-7)
+        gap = np.floor(np.log(u) / log_calm).astype(np.int64)
+        recur, again = self._recurrence(at, bits, gap)
         gap = np.where(again, recur, gap)
         fails = (gap < left) & (self.incidents[at] < shape.max_failures)
         steps = np.where(fails, gap + 1, left)
@@ -384,7 +429,7 @@ class RepairCore:
         return fails
 
     def _recurrence(
-        self, at: NDArray[np.int64], v: NDArray[np.float32], gap: NDArray[np.int64]
+        self, at: NDArray[np.int64], bits: NDArray[np.uint64], gap: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """When a fault that outlives its incident is met again, unless it is bypassed."""
         shape = self.world.world.task
@@ -393,7 +438,8 @@ class RepairCore:
         if shape.tools == 1:
             recur = np.zeros(len(at), np.int64)
         else:
-            recur = np.floor(np.log(v) / np.log1p(-1.0 / shape.tools)).astype(np.int64)
+            log_miss = np.float32(np.log1p(-1.0 / shape.tools))
+            recur = np.floor(np.log(fraction(bits, 0, 20)) / log_miss).astype(np.int64)
         when = self.now[at] + recur * shape.step_seconds
         return recur, lasting & (recur <= gap) & (when < self.outage_until[at])
 
@@ -401,23 +447,22 @@ class RepairCore:
         """A new incident: draw its cause, tool, symptom and duration."""
         if not len(at):
             return
-        w, f, shape = self.world, self.facts, self.world.world.task
+        w, shape = self.world, self.world.world.task
         key, step = self.key[at], self.step_no[at]
-        u, v, d = uniforms(draw(key, _FIRST, step + 1, np.minimum(self.incidents[at], 63)))
-        bits = draw(key, _FIRST, step + 1, np.minimum(self.incidents[at], 63), 1)
-        t, k, e = uniforms(bits)
-        cell = (u * PICK).astype(np.int64)
+        bits = draw(key, _FIRST, step + 1, np.minimum(self.incidents[at], 63))
+        cell = integer(bits, 54, _PICK_BITS)
         cause = self.deployments.cause_pick[self.draw[at], cell].astype(np.int64)
-        tool = np.where(recurring, self.outage_tool[at], (t * shape.tools).astype(np.int64))
-        te, tk, _ = uniforms(draw(key, _FIRST, tool, 4001))
-        effects = w.effects_pick[(te * PICK).astype(np.int64)]
+        tool = integer(bits, 20, 16) * shape.tools >> 16
+        tool = np.where(recurring, self.outage_tool[at], tool)
+        of_tool = draw(key, _FIRST, tool, 4001)
+        effects = w.effects_pick[integer(of_tool, 0, _PICK_BITS)]
         cause = np.where(recurring, self.outage_cause[at], cause)
         cause = np.where(w.lost[cause] & (effects == 0), w.otherwise[cause], cause)
-        pick = w.symptom_pick[cause, (v * PICK).astype(np.int64)]
-        duration = w.duration_s[cause, (d * 256).astype(np.int64)]
+        pick = w.symptom_pick[cause, integer(bits, 44, _PICK_BITS)]
+        duration = w.duration_s[cause, integer(bits, 36, 8)]
         ends = np.where(recurring, self.outage_until[at], self.now[at] + duration)
         self.cause[at], self.tool[at], self.effects[at] = cause, tool, effects
-        self.has_key[at] = (effects > 0) & (tk < shape.key_share)
+        self.has_key[at] = (effects > 0) & (fraction(of_tool, 20, 20) < shape.key_share)
         self.opened[at] = self.now[at]
         self.ends[at] = ends
         started = w.shared[cause] & ~recurring
@@ -426,26 +471,11 @@ class RepairCore:
         self.outage_tool[mark], self.bypassed[mark] = tool[started], False
         self.last_ok[at] = np.maximum(self.now[at] - shape.tools * shape.step_seconds, 0.0)
         self.attempts[at] = 0
-        self._open_facts(at, effects)
+        self.category[at], self.run[at], self.fresh[at] = -1, 0, True
+        self.same[at] = self.progress[at] = False
         self.incidents[at] += 1
         self._show(at, pick * len(EFFECTS) + effects)
         self.opened[at] = self.now[at]
-        f[FACTS["seconds.incident"], at] = 0.0
-
-    def _open_facts(self, at: NDArray[np.int64], effects: NDArray[np.int64]) -> None:
-        f = self.facts
-        f[_SEEN, at] = 0.0
-        f[_TRIES, at] = 0.0
-        f[_RUN, at] = 0.0
-        f[_EFFECTS, at] = 0.0
-        f[_EFFECTS.start + effects, at] = 1.0
-        f[FACTS["flag.has_key"], at] = self.has_key[at]
-        f[FACTS["flag.same_message"], at] = 0.0
-        f[FACTS["flag.progress"], at] = 0.0
-        profile = self.host[at] * len(SEAMS) + self.world.seam[self.cause[at]]
-        f[_AVAILABLE, at] = self.world.available[:, profile]
-        f[FACTS["share.step"], at] = (self.step_no[at] + 1) / self.n_steps[at]
-        f[FACTS["count.task_failures"], at] = self.incidents[at]
 
     def _settle(self, at: NDArray[np.int64]) -> None:
         """Add the value of tasks that ran to their end."""
@@ -505,7 +535,7 @@ class RepairCore:
         for name in _STATE:
             setattr(self, name, getattr(self, name)[at])
         self.alive = self.alive[at]
-        self.facts = np.ascontiguousarray(self.facts[:, at])
+        self._facts = np.ascontiguousarray(self._facts[:, at])
         self.variants_seen = self.variants_seen[:, at]
         self.actions_tried = self.actions_tried[:, at]
         self._columns = np.arange(self.n)
@@ -529,7 +559,12 @@ _STATE: dict[str, type] = {
     "attempts": np.int64,
     "task_attempts": np.int64,
     "incidents": np.int64,
-    "rate": np.float64,
+    "log_calm": np.float32,
+    "category": np.int64,
+    "run": np.int64,
+    "fresh": np.bool_,
+    "same": np.bool_,
+    "progress": np.bool_,
     "quality": np.float32,
     "broken": np.bool_,
     "utility": np.float64,
@@ -542,6 +577,17 @@ _STATE: dict[str, type] = {
     "bypassed": np.bool_,
 }
 _ZEROED = (
-    ("step_no", "now", "attempts", "task_attempts", "incidents", "broken", "utility", "tokens")
-    + ("outage_until", "outage_cause", "bypassed", "retry_after", "last_ok")
+    "step_no",
+    "now",
+    "attempts",
+    "task_attempts",
+    "incidents",
+    "broken",
+    "utility",
+    "tokens",
+    "outage_until",
+    "outage_cause",
+    "bypassed",
+    "retry_after",
+    "last_ok",
 )

@@ -1,7 +1,7 @@
 """``selfheal_rl/Repair-v0``: the vectorised core behind Gymnasium's two interfaces."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -27,9 +27,9 @@ def _compiled(world: Worlds) -> list[CompiledWorld]:
     return [w if isinstance(w, CompiledWorld) else load_world(w) for w in items]
 
 
-def observation_space() -> gym.spaces.Box:
+def observation_space() -> gym.Space[NDArray[np.float32]]:
     """Box(-1, 1, (N_SLOTS,), float32)."""
-    return gym.spaces.Box(-1.0, 1.0, (N_SLOTS,), np.float32)
+    return gym.spaces.Box(-1.0, 1.0, (N_SLOTS,), np.float32)  # type: ignore[return-value]
 
 
 class _Worlds:
@@ -55,10 +55,23 @@ class _Worlds:
         return batch
 
 
+_SUMMARY = (
+    "task",
+    "completed",
+    "utility",
+    "quality",
+    "seconds",
+    "tokens",
+    "attempts",
+    "incidents",
+    "escalated",
+    "degraded",
+    "harmed",
+)
+
+
 def _summary(ended: Ended, i: int) -> dict[str, Any]:
-    names = ("task", "completed", "utility", "quality", "seconds", "tokens", "attempts")
-    names += ("incidents", "escalated", "degraded", "harmed")
-    return {name: getattr(ended, name)[i].item() for name in names}
+    return {name: getattr(ended, name)[i].item() for name in _SUMMARY}
 
 
 class RepairEnv(gym.Env[NDArray[np.float32], np.int64]):
@@ -78,7 +91,7 @@ class RepairEnv(gym.Env[NDArray[np.float32], np.int64]):
         render_mode: ``"ansi"`` or None.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}
 
     def __init__(
         self,
@@ -115,9 +128,7 @@ class RepairEnv(gym.Env[NDArray[np.float32], np.int64]):
         self._running = True
         return self._observe()
 
-    def step(
-        self, action: Any
-    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Carry out one repair; see the class for ``info``."""
         batch = self._started()
         chosen = int(action)
@@ -151,7 +162,7 @@ class RepairEnv(gym.Env[NDArray[np.float32], np.int64]):
         """The error snapshot that the present state stands for."""
         return snapshot_of_row(self._started().parts[0].core, 0)
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The open incident as text, in ``ansi`` mode."""
         if self.render_mode != "ansi":
             return None
@@ -164,7 +175,7 @@ class RepairEnv(gym.Env[NDArray[np.float32], np.int64]):
         )
 
 
-class RepairVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[np.bool_]]):
+class RepairVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]]):
     """The same with N tasks at once, over one world or a mixture.
 
     A finished row shows the first state of its next task in the same step
@@ -173,7 +184,7 @@ class RepairVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[
     ``info["tasks"]`` lists the records of ended tasks, one per world.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
 
     def __init__(
         self,
@@ -213,9 +224,9 @@ class RepairVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[
         self, actions: NDArray[np.int64]
     ) -> tuple[
         NDArray[np.float32],
-        NDArray[np.float64],
-        NDArray[np.bool_],
-        NDArray[np.bool_],
+        NDArray[Any],
+        NDArray[Any],
+        NDArray[Any],
         dict[str, Any],
     ]:
         """One repair per row; illegal actions escalate, ``info["illegal_action"]`` marks them."""

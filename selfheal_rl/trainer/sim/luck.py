@@ -40,11 +40,12 @@ def draw(keys: Keys, *parts: NDArray[np.int64] | int) -> Keys:
     return mix(keys ^ (np.asarray(place, np.int64).astype(np.uint64) * _M2))
 
 
-def uniforms(bits: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-    """Three independent uniforms in (0, 1) from one draw: 24, 20 and 20 bits wide."""
-    a = ((bits >> np.uint64(40)).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-24)
-    b = (bits >> np.uint64(20)) & np.uint64(0xFFFFF)
-    c = bits & np.uint64(0xFFFFF)
-    scale = np.float32(2.0**-20)
-    half = np.float32(0.5)
-    return a, (b.astype(np.float32) + half) * scale, (c.astype(np.float32) + half) * scale
+def fraction(bits: Keys, shift: int, width: int) -> NDArray[np.float32]:
+    """A uniform in (0, 1) from ``width`` (at most 24) of the bits, starting at ``shift``."""
+    part = (bits >> np.uint64(shift)).astype(np.uint32) & np.uint32((1 << width) - 1)
+    return (part.astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-width)
+
+
+def integer(bits: Keys, shift: int, width: int) -> NDArray[np.int64]:
+    """An integer in [0, 2**width) from the bits starting at ``shift``."""
+    return ((bits >> np.uint64(shift)) & np.uint64((1 << width) - 1)).astype(np.int64)
