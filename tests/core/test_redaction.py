@@ -1,6 +1,7 @@
 """Secrets never survive redaction, and redaction is idempotent, linear and sparing."""
 
 import base64
+import random
 import string
 import time
 from collections.abc import Callable
@@ -114,6 +115,8 @@ NAMED: dict[str, Callable[[str], str]] = {
     "curl header": "curl -H 'Authorization: Bearer {}' https://x.example".format,
     "cookie": "Cookie: sid={}; theme=dark".format,
     "set-cookie": "set-cookie: session={}; HttpOnly".format,
+    "yaml pwd": "db_pwd: {}".format,
+    "json pwd": '{{"pwd": "{}"}}'.format,
     "flag": "psql --password {} -h db".format,
     "flag equals": "run --api-key={} now".format,
     "session id": "session_id={}".format,
@@ -165,6 +168,16 @@ def test_named_secret_never_survives(shape: str, data: st.DataObject) -> None:
     assert redact_text(redacted) == redacted
 
 
+def test_a_named_value_that_looks_random_goes_whatever_its_name() -> None:
+    rng = random.Random(3)
+    survived = 0
+    for _ in range(1_000):
+        secret = "".join(rng.choices(ALNUM, k=32))
+        survived += secret in redact_text(f"blob={secret}")
+    # A key without a digit, or whose classes happen to alternate little, is told by no rule.
+    assert survived <= 25
+
+
 @pytest.mark.parametrize("kind", ["RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", ""])
 @pytest.mark.parametrize("cut", [False, True])
 @pytest.mark.parametrize("newline", ["\n", "\\n"])
@@ -214,6 +227,11 @@ def test_redaction_is_idempotent_on_any_text(parts: list[str]) -> None:
         "HTTP 429 Too Many Requests; Retry-After: 30",
         'File "/usr/lib/python3.11/site-packages/httpx/_client.py", line 1027, in _send_single',
         "task-0123456789abcdef is late",
+        "bash: line 1: pwd: -p: invalid option",
+        "PWD=/home/agent",
+        '"source": "MiaAI-Lab/DeepSeek-V3-Agents2026"',
+        "model=meta-llama/Llama-3.1-8B-Instruct-Turbo",
+        "class: MyCompanyServiceV2RequestHandlerFactory",
         "401 Unauthorized: invalid api key",
         "ModuleNotFoundError: No module named 'tokenizers'",
         "token: null",

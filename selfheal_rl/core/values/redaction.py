@@ -5,10 +5,9 @@ import binascii
 import hashlib
 import hmac
 import json
-import math
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
 from typing import Any
 
 from selfheal_rl.core.values import secret_shapes as shapes
@@ -16,7 +15,8 @@ from selfheal_rl.core.values.secret_shapes import PLACEHOLDER
 
 _MAX_PASSES = 8
 _MAX_DEPTH = 48
-_MIN_ENTROPY_BITS = 3.5
+_MIN_CHANGES = 0.4
+_MIN_RUN = 12
 _PLAIN_WORD = re.compile(
     r"(?:none|null|nil|undefined|true|false|required|missing|invalid|expired|empty|is|not|must"
     r"|field|str|string|int|float|bool|the|a|an|was|and|or|unset|wrong|incorrect|optional)",
@@ -180,7 +180,16 @@ def _rewrite(match: re.Match[str], keeps: Callable[[str], bool]) -> str:
 
 
 def _hide_named(match: re.Match[str]) -> str:
+    if match[1][:3].lower() == "pwd" and _is_working_directory(match):
+        return match[0]
     return _rewrite(match, lambda content: False)
+
+
+def _is_working_directory(match: re.Match[str]) -> bool:
+    """True for the shell's ``PWD=/path`` and the complaints of its command ``pwd: ...``."""
+    before = match.string[match.start() - 1 : match.start()]
+    alone = not (before.isalnum() or before in ("_", "-") or '"' in match[1] or "'" in match[1])
+    return alone and (match[2].startswith("/") or match[1].endswith(": "))
 
 
 def _hide_weak(match: re.Match[str]) -> str:
@@ -235,16 +244,22 @@ def _secret_like(value: str) -> bool:
 
 
 def _looks_random(value: str) -> bool:
-    """Upper case, lower case and digits, with the entropy of a generated key."""
-    if not (
-        any(c.isdigit() for c in value)
-        and any(c.isupper() for c in value)
-        and any(c.islower() for c in value)
-    ):
+    """Upper case, lower case and digits that alternate as in a generated key, not as in words.
+
+    In random base 62 neighbours differ in class with probability 1 - (26² + 26² + 10²)/62² = 0.62;
+    names made of words, such as ``MyCompany/Some-Model-V3``, stay far below.
+    """
+    if max(map(len, re.split(r"[-_/+=]", value))) < _MIN_RUN:
         return False
-    size = len(value)
-    bits = -sum(n / size * math.log2(n / size) for n in Counter(value).values())
-    return bits >= _MIN_ENTROPY_BITS
+    classes = [_char_class(c) for c in value if c.isalnum()]
+    if len(set(classes)) < 3:
+        return False
+    changes = sum(a != b for a, b in pairwise(classes))
+    return changes >= _MIN_CHANGES * (len(classes) - 1)
+
+
+def _char_class(char: str) -> int:
+    return 0 if char.isdigit() else 1 if char.isupper() else 2
 
 
 def _plain(name: str) -> str:
