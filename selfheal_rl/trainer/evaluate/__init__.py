@@ -1,0 +1,1 @@
+"""Judging policies: yardsticks, measures with intervals, reports."""
