@@ -29,7 +29,7 @@ def _compiled(world: Worlds) -> list[CompiledWorld]:
 
 def observation_space() -> gym.Space[NDArray[np.float32]]:
     """Box(-1, 1, (N_SLOTS,), float32)."""
-    return gym.spaces.Box(-1.0, 1.0, (N_SLOTS,), np.float32)  # type: ignore[return-value]
+    return gym.spaces.Box(-1.0, 1.0, (N_SLOTS,), np.float32)
 
 
 class _Worlds:
@@ -91,7 +91,7 @@ class RepairEnv(gym.Env[NDArray[np.float32], np.int64]):
         render_mode: ``"ansi"`` or None.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (as Gymnasium has it)
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class RepairVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[
     ``info["tasks"]`` lists the records of ended tasks, one per world.
     """
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
 
     def __init__(
         self,
