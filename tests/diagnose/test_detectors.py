@@ -31,7 +31,14 @@ def test_not_empty(value: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['{"a": [1, 2', '{"a": "unfinis', '[{"a": 1},', '```json\n{"a": {"b": 1}\n```', '{"a": "}"'],
+    [
+        '{"a": [1, 2',
+        '{"a": "unfinis',
+        '[{"a": 1},',
+        '```json\n{"a": {"b": 1}\n```',
+        '{"a": tru',
+        '{"a": "}"',
+    ],
 )
 def test_truncated(text: str) -> None:
     assert truncated_json(text) == "parse_error"
@@ -45,6 +52,8 @@ def test_truncated(text: str) -> None:
         "[1] see the reference",
         "plain prose { with a bracket",
         '{"a": "brackets [[[ in {{ a string"}',
+        '{"a": 1} and some words after it',
+        "{'a': 'a Python dictionary'",
     ],
 )
 def test_not_truncated(text: str) -> None:

@@ -60,3 +60,12 @@ def test_a_script_that_does_not_parse_has_done_nothing() -> None:
 
 def test_a_stream_that_began_has_begun() -> None:
     assert state("Too Many Requests", http_status=429, stream_started=True) is MAYBE
+
+
+def test_a_reply_found_invalid_comes_after_the_work() -> None:
+    reply = "1 validation error for Order\ntotal\n  Field required [type=missing]"
+    assert state(reply, error_type="pydantic_core.ValidationError") is MAYBE
+    request = "1 validation error for orderArguments\ntotal\n  Field required [type=missing]"
+    assert state(request, error_type="pydantic_core.ValidationError") is NOT_STARTED
+    assert state(reply, error_type="ValidationError", http_status=422) is NOT_STARTED
+    assert state("Output validation error: None is not of type 'object'") is MAYBE

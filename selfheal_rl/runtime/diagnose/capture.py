@@ -11,12 +11,13 @@ from selfheal_rl.runtime.diagnose.results import error_in_result, error_text, ht
 
 Redact = Callable[[str], str]
 
-MESSAGE_CHARS = 8000
+MESSAGE_CHARS = 6000
 BODY_CHARS = 4000
 MAX_CHAIN = 8
 MAX_FRAMES = 8
 _CAUSES_TOLD = 3
 _DATABASE_CODES = (("sqlstate", "SQLSTATE "), ("pgcode", "SQLSTATE "), ("sqlite_errorname", ""))
+_MARGIN = 1024
 _EDGE = 256
 """A word cut in half at an edge is dropped whole, up to this length: it may be half a secret."""
 
@@ -45,7 +46,7 @@ def _cut_at_words(text: str, limit: int) -> str:
 
 
 def _clean(text: str, limit: int, redact: Redact) -> str:
-    return _cut_at_words(redact(_plain(_cut_at_words(text, 2 * limit))), limit)
+    return _cut_at_words(redact(_plain(_cut_at_words(text, limit + _MARGIN))), limit)
 
 
 def _text_of(exc: BaseException) -> str:
@@ -116,7 +117,7 @@ def _message(exc: BaseException, causes: list[BaseException]) -> str:
     for cause in causes[:_CAUSES_TOLD]:
         said = _text_of(cause)
         code = _database_facts(cause)
-        if said and said not in parts[0]:
+        if said and not any(said in part for part in parts):
             parts.append(f"caused by {type(cause).__name__}: {said}")
         if code and code not in parts:
             parts.append(code)

@@ -3,7 +3,6 @@
 Each answers an alarm's name, the value of a fault kind, or None. None needs a model.
 """
 
-import json
 import re
 from collections import deque
 from collections.abc import Hashable, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 from selfheal_rl.core.values import ErrorSnapshot, FailedCall, FaultKind
 from selfheal_rl.runtime.diagnose.classifier import classify
-from selfheal_rl.runtime.diagnose.results import error_in_result
+from selfheal_rl.runtime.diagnose.results import error_in_result, read_json
 
 MAX_PERIOD = 8
 REPEATS = 3
@@ -33,7 +32,6 @@ _REFUSAL = re.compile(
     r"|\bviolates? (?:our|the) (?:\w+ )?(?:policy|policies|guidelines)",
     re.IGNORECASE,
 )
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _FENCE = re.compile(r"\A```[a-z]*\s*")
 _LIKE_JSON = ('{"', "{'", "{\n", "{ ", "{}", '["', "[{", "[\n", "[[")
 
@@ -57,16 +55,7 @@ def truncated_json(text: str) -> str | None:
         body = _FENCE.sub("", body).removesuffix("```").rstrip()
     if not body.startswith(_LIKE_JSON):
         return None
-    if body[-1] in "}]":
-        try:
-            json.loads(body)
-            return None
-        except (ValueError, RecursionError):
-            pass
-    bare = _STRING.sub("", body)
-    cut_in_string = '"' in bare
-    opened = bare.count("{") + bare.count("[") - bare.count("}") - bare.count("]")
-    return FaultKind.PARSE_ERROR.value if opened > 0 or cut_in_string else None
+    return FaultKind.PARSE_ERROR.value if read_json(body)[1] else None
 
 
 def refusal(text: str) -> str | None:

@@ -82,12 +82,32 @@ _PROGRAM_TOOLS = (
     "command",
 )
 _CONFIDENT = 0.55
+_EITHER_SIDE = frozenset({_K.BAD_ARGUMENTS, _K.SCHEMA_MISMATCH})
+_REQUEST_WORDS = (
+    "argument",
+    "parameter",
+    "params",
+    "input validation",
+    "tool input",
+    "tool call",
+    "request",
+    "-32602",
+)
 
 
 def runs_program(tool: str) -> bool:
     """True when the tool's name says that it runs commands or code."""
     lowered = tool.lower()
     return any(word in lowered for word in _PROGRAM_TOOLS)
+
+
+def _of_the_request(status: int | None, lowered: str, type_name: str) -> bool:
+    """True unless the thing found invalid may be the reply: a check that comes after the work."""
+    if status is not None and 400 <= status < 500:
+        return True
+    if not ("validation" in type_name or "zod" in type_name or "validation error" in lowered):
+        return "response" not in lowered and "output" not in lowered
+    return any(words in lowered for words in _REQUEST_WORDS)
 
 
 def _mass(posterior: Sequence[float], kinds: frozenset[FaultKind]) -> float:
@@ -119,6 +139,8 @@ def effect_state(
     if best in DONE_KINDS or (best is _K.PARSE_ERROR and status is not None):
         return EffectState.DONE
     if _mass(posterior, NOT_STARTED_KINDS) < _CONFIDENT:
+        return EffectState.MAYBE
+    if best in _EITHER_SIDE and not _of_the_request(status, lowered, type_name):
         return EffectState.MAYBE
     # A command or script that fails on its third line has done its first two.
     ran = runs_program(snapshot.call.tool) or any(words in lowered for words in _RAN_PARTLY)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 _HEAD = re.compile(
@@ -11,6 +12,7 @@ _HEAD = re.compile(
     re.IGNORECASE,
 )
 _HEAD_CHARS = 200
+_CUT_LITERAL = re.compile(r"t|tr|tru|f|fa|fal|fals|n|nu|nul|-|\\.{0,5}")
 _JSON_CHARS = 65_536
 _JSON_HINTS = (
     '"error',
@@ -190,8 +192,22 @@ def _error_in_text(value: str | bytes) -> str | None:
         return value[:4000] if _HEAD.match(head) else None
     if len(value) > _JSON_CHARS or not any(hint in value[:2000].lower() for hint in _JSON_HINTS):
         return None
-    try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError):
-        return None
+    parsed, _ = read_json(value)
     return error_text(parsed) if isinstance(parsed, dict) and _is_error_mapping(parsed) else None
+
+
+@lru_cache(maxsize=4)
+def read_json(text: str) -> tuple[Any, bool]:
+    """The value that ``text`` holds (None when it is no JSON), and whether the text breaks off.
+
+    Two detectors ask this of the same text in turn, so the last answers are kept. The value is
+    shared: do not change it.
+    """
+    try:
+        return json.loads(text), False
+    except json.JSONDecodeError as exc:
+        rest = text[exc.pos :].strip()
+        cut = exc.msg.startswith("Unterminated string") or not rest or _CUT_LITERAL.fullmatch(rest)
+        return None, bool(cut)
+    except (ValueError, RecursionError):
+        return None, False
