@@ -16,9 +16,9 @@ from sb3_contrib.common.maskable.buffers import MaskableRolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from selfheal_rl.core.values import N_ACTIONS
+from selfheal_rl.trainer.train.towers import Towers
 from selfheal_rl.trainer.train.vecenv import RepairVecEnv
 
 MASKED = -1e8
@@ -42,29 +42,21 @@ class Schedule:
         return linear(self.start, self.end, 1.0 - remaining)
 
 
-def heads(policy: nn.Module, observation: Tensor) -> tuple[Tensor, Tensor]:
-    """Unmasked logits (N, 17) and values (N,) of an SB3 actor-critic with two tanh towers.
-
-    The first layers of both towers read the same input and run as one product.
-    """
-    extractor: Any = policy.mlp_extractor
-    actor, critic = extractor.policy_net, extractor.value_net
-    weight = torch.cat([actor[0].weight, critic[0].weight])
-    bias = torch.cat([actor[0].bias, critic[0].bias])
-    hidden = torch.tanh(F.linear(observation, weight, bias))
-    width = actor[0].out_features
-    a, c = hidden[:, :width], hidden[:, width:]
-    for layer in actor[2:]:
-        a = layer(a)
-    for layer in critic[2:]:
-        c = layer(c)
-    module: Any = policy
-    return module.action_net(a), module.value_net(c).squeeze(1)
-
-
 def masked_log_softmax(logits: Tensor, mask: Tensor) -> Tensor:
     """Log-probabilities (N, 17); closed actions lie near ``MASKED``."""
     return torch.log_softmax(torch.where(mask, logits, MASKED), dim=1)
+
+
+def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
+    """One action per row of masked logits by inversion; a closed action is never drawn.
+
+    Returns:
+        int64 (N, 1).
+    """
+    cumulative = torch.softmax(logits, dim=1).cumsum(1)
+    # Kept off 1, so that rounding cannot step past the last open action.
+    u = torch.rand(len(logits), 1, generator=generator) * (1.0 - 1e-6)
+    return (cumulative > u * cumulative[:, -1:]).int().argmax(1, keepdim=True)
 
 
 def advantages_of(
@@ -154,6 +146,7 @@ class RepairPPO(MaskablePPO):
         )
         width = int(np.prod(env.observation_space.shape or (1,)))
         self.rollout = Rollout(self.n_steps, env.num_envs, width)
+        self.towers = Towers(self.policy)
 
     def collect_rollouts(
         self,
@@ -183,7 +176,7 @@ class RepairPPO(MaskablePPO):
                     return False
             self._last_obs = observation
             self._last_episode_starts = done
-            _, last = heads(self.policy, torch.from_numpy(observation))
+            _, last = self.towers.forward(torch.from_numpy(observation))
             store.advantages[:] = advantages_of(
                 store.rewards, store.values, store.dones, last, self.gamma, self.gae_lambda
             )
@@ -192,9 +185,9 @@ class RepairPPO(MaskablePPO):
 
     def _act(self, t: int) -> None:
         store = self.rollout
-        logits, values = heads(self.policy, store.observations[t])
+        logits, values = self.towers.forward(store.observations[t])
         log_probs = masked_log_softmax(logits, store.masks[t])
-        actions = torch.multinomial(log_probs.exp(), 1, generator=self.generator)
+        actions = sample(log_probs, self.generator)
         store.actions[t] = actions.squeeze(1)
         store.values[t] = values
         store.log_probs[t] = log_probs.gather(1, actions).squeeze(1)
@@ -224,44 +217,53 @@ class RepairPPO(MaskablePPO):
     def _update(self, batch: dict[str, Tensor]) -> Tensor:
         """One gradient step; returns the figures that :meth:`_record` names."""
         clip = float(self.clip_range(self._current_progress_remaining))  # type: ignore[operator]
-        loss, figures = self.loss(batch, clip)
-        optimizer = self.policy.optimizer
-        optimizer.zero_grad()
-        loss.backward()
+        figures = self.backward(batch, clip)
         nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
-        optimizer.step()
+        self.policy.optimizer.step()
         return figures
 
-    def loss(self, batch: dict[str, Tensor], clip: float) -> tuple[Tensor, Tensor]:
-        """The clipped surrogate, value and entropy loss (Schulman et al. 2017, eq. 9).
+    @torch.no_grad()
+    def backward(self, batch: dict[str, Tensor], clip: float) -> Tensor:
+        """Gradient of the clipped surrogate, value and entropy loss.
+
+        With ratio r, advantage A, probabilities p and entropy H (Schulman et al. 2017, eq. 9):
+
+            L = mean(-min(rA, clip(r)A)) - c_e mean(H) + c_v mean((v - R)^2)
+            dL/dlogits = (-rA [rA <= clip(r)A] (onehot - p) + c_e p (log p + H)) / M
 
         Args:
             batch: ``observations, masks, actions, values, log_probs, advantages`` of M decisions.
             clip: width of the trust region around a ratio of 1.
 
         Returns:
-            ``(loss, figures)``; figures are policy loss, value loss, entropy, approximate KL
-            divergence and the share of clipped ratios.
+            Policy loss, value loss, entropy, approximate KL divergence, share of clipped ratios.
         """
-        logits, values = heads(self.policy, batch["observations"])
+        logits, values = self.towers.forward(batch["observations"], keep=True)
         log_probs = masked_log_softmax(logits, batch["masks"])
-        chosen = log_probs.gather(1, batch["actions"][:, None]).squeeze(1)
-        log_ratio = chosen - batch["log_probs"]
+        probs = log_probs.softmax(1)
+        actions = batch["actions"][:, None]
+        log_ratio = log_probs.gather(1, actions).squeeze(1) - batch["log_probs"]
         ratio = log_ratio.exp()
         advantage = batch["advantages"]
-        returns = advantage + batch["values"]
+        error = values - (advantage + batch["values"])
         if self.normalize_advantage:
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-        clipped = advantage * ratio.clamp(1.0 - clip, 1.0 + clip)
-        policy_loss = -torch.min(advantage * ratio, clipped).mean()
-        value_loss = F.mse_loss(returns, values)
-        entropy = -(log_probs.exp() * log_probs).sum(1).mean()
-        loss = policy_loss - self.ent_coef * entropy + self.vf_coef * value_loss
-        with torch.no_grad():
-            kl = (ratio - 1.0 - log_ratio).mean()
-            share = ((ratio - 1.0).abs() > clip).float().mean()
-            figures = torch.stack([policy_loss, value_loss, entropy, kl, share])
-        return loss, figures
+        gain, bounded = advantage * ratio, advantage * ratio.clamp(1.0 - clip, 1.0 + clip)
+        entropy = -(probs * log_probs).sum(1)
+        weight = torch.where(gain <= bounded, gain, 0.0)
+        d_logits = probs * (weight[:, None] + self.ent_coef * (log_probs + entropy[:, None]))
+        d_logits.scatter_add_(1, actions, -weight[:, None])
+        m = len(ratio)
+        self.towers.backward(d_logits / m, error * (2.0 * self.vf_coef / m))
+        return torch.stack(
+            [
+                -torch.min(gain, bounded).mean(),
+                error.square().mean(),
+                entropy.mean(),
+                (ratio - 1.0 - log_ratio).mean(),
+                ((ratio - 1.0).abs() > clip).float().mean(),
+            ]
+        )
 
     def _record(self, figures: Tensor) -> None:
         names = ("policy_gradient_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
