@@ -7,6 +7,6 @@ state of databases and files, never the absence of an exception.
 
 from selfheal_rl.lab.arms import ARMS, Arm
 from selfheal_rl.lab.results import TaskResult, summarise
-from selfheal_rl.lab.run import LabConfig, run_lab
+from selfheal_rl.lab.run import LabConfig, run_arms, run_lab
 
-__all__ = ["ARMS", "Arm", "LabConfig", "TaskResult", "run_lab", "summarise"]
+__all__ = ["ARMS", "Arm", "LabConfig", "TaskResult", "run_arms", "run_lab", "summarise"]

@@ -8,7 +8,7 @@ cases, and hardly ever wait); their exact values are assumed.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from selfheal_rl.lab.draws import rng_of
 from selfheal_rl.lab.faults import Fault, Target
@@ -21,7 +21,24 @@ P_REPEAT = (0.6, 0.4, 0.2)
 P_READ_DRIFTED = 0.5
 """Chance of finding a value in a reply whose shape has changed."""
 
-Hands = Mapping[str, Callable[..., Any]]
+N_STEPS = 10
+
+
+class AgentHands(Protocol):
+    """What the agent works with: the tools as an arm wraps them."""
+
+    @property
+    def tools(self) -> Mapping[str, Callable[..., Any]]:
+        """Tools by name."""
+        ...
+
+    def step(self, number: int) -> None:
+        """Told when the agent begins a step, from 1."""
+        ...
+
+    def stops(self, error: Exception) -> bool:
+        """Whether an error means that the arm stopped the task."""
+        ...
 
 
 class TaskAbandoned(Exception):  # noqa: N818  (an end of the task, not a failure of the lab)
@@ -37,14 +54,12 @@ class Agent:
 
     Args:
         world: of the task.
-        hands: the tools as the arm wraps them, by name.
-        stops: whether an error means that the arm stopped the task.
+        hands: the tools as the arm wraps them.
     """
 
-    def __init__(self, world: TaskWorld, hands: Hands, stops: Callable[[Exception], bool]) -> None:
+    def __init__(self, world: TaskWorld, hands: AgentHands) -> None:
         self._world = world
         self._hands = hands
-        self._stops = stops
 
     def run(self) -> None:
         """Do the task.
@@ -87,6 +102,7 @@ class Agent:
         raise TaskAbandoned(f"{target}: no {name} in the reply")
 
     def _step(self, target: Target, tool: str = "", **arguments: Any) -> Any:
+        self._hands.step(tuple(Target).index(target) + 1)
         fault = self._mistake(target)
         for turn in range(len(P_REPEAT) + 1):
             if self._world.time_is_up:
@@ -96,9 +112,9 @@ class Agent:
             try:
                 if fault is not None:
                     fault.hits += 1
-                return self._hands[tool or target.value](**given)
+                return self._hands.tools[tool or target.value](**given)
             except Exception as error:
-                if self._stops(error):
+                if self._hands.stops(error):
                     raise TaskStopped(f"{target}: {error}") from error
                 if fault is not None and self._mends(fault, target, turn, error):
                     fault = None

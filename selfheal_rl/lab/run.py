@@ -1,7 +1,8 @@
 """Run the lab: every arm on the same tasks and the same faults."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ from pydantic import Field, field_validator
 
 from selfheal_rl.core.values import ConfigError, Frozen, Prices, VirtualClock
 from selfheal_rl.lab.agent import Agent, TaskAbandoned, TaskStopped
-from selfheal_rl.lab.arms import ARMS, Arm, Hands, Setup, find_arm
+from selfheal_rl.lab.arms import ARMS, find_arm
+from selfheal_rl.lab.hands import Hands, Setup
 from selfheal_rl.lab.judge import judge
 from selfheal_rl.lab.results import TaskResult, summarise
 from selfheal_rl.lab.service import Service, serving
@@ -31,6 +33,7 @@ class LabConfig(Frozen):
         seeds: seeds, numbered from 0, >= 1.
         arms: names of arms, in the order of the table.
         journal: path or URL of the journal for healer arms; None keeps none.
+        policy: of the arm ``policy``: a bundled id, or an artifact's folder.
         prices: of time, people and harm.
     """
 
@@ -38,6 +41,7 @@ class LabConfig(Frozen):
     seeds: int = Field(3, ge=1)
     arms: tuple[str, ...] = ("bare", "tenacity", "stamina", "ladder-tuned", "policy")
     journal: str | None = None
+    policy: str = "default"
     prices: Prices = Prices()
 
     @field_validator("arms")
@@ -48,6 +52,21 @@ class LabConfig(Frozen):
         for name in arms:
             find_arm(name)
         return tuple(dict.fromkeys(arms))
+
+
+@dataclass
+class ArmRun:
+    """What one arm did.
+
+    Attributes:
+        results: of every task, seed by seed.
+        selector: what decided; empty where no healer did.
+        troubles: faults of the arm's own machinery, in words.
+    """
+
+    results: list[TaskResult] = field(default_factory=list)
+    selector: str = ""
+    troubles: list[str] = field(default_factory=list)
 
 
 def run_lab(config: LabConfig, progress: Progress | None = None) -> list[dict[str, Any]]:
@@ -63,54 +82,56 @@ def run_lab(config: LabConfig, progress: Progress | None = None) -> list[dict[st
     Raises:
         ConfigError: an arm's policy or library is missing, or no fault was injected.
     """
-    results = run_tasks(config, progress)
-    alone = results["bare"]
-    rows = [summarise(results[name], alone, config.prices) for name in config.arms]
-    for row in rows:
+    runs = run_arms(config, progress)
+    alone = runs["bare"].results
+    rows = []
+    for name in config.arms:
+        run = runs[name]
+        row = summarise(run.results, alone, config.prices)
         if not row["injected"]:
             raise ConfigError(
-                f"arm {row['arm']!r} met no fault in {row['tasks']} tasks, so its row says "
-                "nothing; run more tasks"
+                f"arm {name!r} met no fault in {row['tasks']} tasks, so its row says nothing; "
+                "run more tasks"
             )
+        rows.append(row | {"selector": run.selector, "troubles": run.troubles})
     return rows
 
 
-def run_tasks(config: LabConfig, progress: Progress | None = None) -> dict[str, list[TaskResult]]:
-    """Every task's result by arm, the bare agent's included; see :func:`run_lab`."""
-    names = dict.fromkeys(("bare", *config.arms))
-    results: dict[str, list[TaskResult]] = {}
+def run_arms(config: LabConfig, progress: Progress | None = None) -> dict[str, ArmRun]:
+    """What every arm did, the bare agent included; see :func:`run_lab`."""
+    runs = {name: ArmRun() for name in ("bare", *config.arms)}
     with serving() as service, tempfile.TemporaryDirectory(prefix="selfheal-lab-") as folder:
-        for name in names:
-            results[name] = []
+        for name, run in runs.items():
             for seed in range(config.seeds):
-                arm = ARMS[name]
-                results[name] += _run_seed(arm, seed, config, service, Path(folder), progress)
-    return results
+                _run_seed(run, name, seed, config, service, Path(folder), progress)
+    return runs
 
 
 def _run_seed(
-    arm: Arm,
+    run: ArmRun,
+    name: str,
     seed: int,
     config: LabConfig,
     service: Service,
     folder: Path,
     progress: Progress | None,
-) -> Sequence[TaskResult]:
+) -> None:
     clock = VirtualClock()
     bench = Bench(service.url)
-    hands = arm.start(Setup(bench, clock, seed, config.journal))
-    done: list[TaskResult] = []
+    hands = ARMS[name].start(Setup(bench, clock, seed, config.journal, config.policy))
     try:
         for index in range(config.tasks):
-            place = folder / f"{arm.name}-{seed}-{index}"
+            place = folder / f"{name}-{seed}-{index}"
             place.mkdir()
-            done.append(_run_task(hands, TaskWorld.make(seed, index, place, clock), bench, service))
+            world = TaskWorld.make(seed, index, place, clock)
+            run.results.append(_run_task(hands, world, bench, service))
             clock.advance(BETWEEN_TASKS_S)
             if progress is not None:
-                progress(arm.name, 1)
+                progress(name, 1)
+        run.selector = hands.selector
+        run.troubles += [text for text in hands.troubles if text not in run.troubles]
     finally:
         hands.close()
-    return done
 
 
 def _run_task(hands: Hands, world: TaskWorld, bench: Bench, service: Service) -> TaskResult:
@@ -121,7 +142,7 @@ def _run_task(hands: Hands, world: TaskWorld, bench: Bench, service: Service) ->
     try:
         with hands.task(world) as finish:
             try:
-                Agent(world, hands.tools, hands.stops).run()
+                Agent(world, hands).run()
             except TaskAbandoned as abandoned:
                 end = str(abandoned)
             except TaskStopped as stop:

@@ -89,6 +89,7 @@ class Tool:
         key: gives the idempotency key that travels with a call.
         reset: repairs the dependency.
         degrade: builds the best partial result.
+        error_in_result: True when a reply may report an error inside a success.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Tool:
     key: Callable[..., str] | None = None
     reset: Callable[[], None] | None = None
     degrade: Function | None = None
+    error_in_result: bool = False
 
 
 class Bench:
@@ -148,6 +150,7 @@ class Bench:
                 returns=CustomerReply,
                 fallback=self._customer_directory,
                 reset=log_in,
+                error_in_result=True,
             ),
             Tool(
                 "price",
@@ -157,8 +160,16 @@ class Bench:
                 fallback=self._price_cache,
                 stale=True,
                 reset=log_in,
+                error_in_result=True,
             ),
-            Tool("stock", self._stock, Effects.READ, returns=StockReply, reset=log_in),
+            Tool(
+                "stock",
+                self._stock,
+                Effects.READ,
+                returns=StockReply,
+                reset=log_in,
+                error_in_result=True,
+            ),
             Tool(
                 "shipping",
                 self._shipping,
@@ -167,6 +178,7 @@ class Bench:
                 returns=ShippingReply,
                 fallback=self._shipping_table,
                 reset=log_in,
+                error_in_result=True,
             ),
             Tool(
                 "reserve",
