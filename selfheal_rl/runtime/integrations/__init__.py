@@ -1,0 +1,1 @@
+"""Adapters that bring the healer to frameworks; plain functions need none."""
