@@ -1,17 +1,21 @@
-"""The tools' HTTP client: urllib, with the time a reply took read from the reply itself."""
+"""The tools' HTTP client: httpx, with the time a reply took read from the reply itself."""
 
-import json
+from functools import cache
 from typing import Any
-from urllib.error import HTTPError
-from urllib.parse import quote, urlencode
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.parse import quote
+
+import httpx
 
 from selfheal_rl.lab.service import VIRTUAL_SECONDS
 from selfheal_rl.lab.world import CLIENT_TIMEOUT_S, TaskWorld
 
 _REAL_TIMEOUT_S = 20.0
-# No proxy of the environment stands between the agent and a server on 127.0.0.1.
-_OPENER = build_opener(ProxyHandler({}))
+
+
+@cache
+def _client() -> httpx.Client:
+    # No proxy of the environment stands between the agent and a server on 127.0.0.1.
+    return httpx.Client(trust_env=False, verify=False, timeout=_REAL_TIMEOUT_S)
 
 
 def call(
@@ -35,37 +39,27 @@ def call(
         key: idempotency key.
 
     Raises:
-        urllib.error.HTTPError: a status of 400 and more, its message the body's text.
-        TimeoutError: the reply took longer than the client waits.
-        http.client.RemoteDisconnected: the connection was closed without a reply.
+        httpx.HTTPStatusError: a status of 400 and more; its message ends with the reply's text.
+        httpx.ReadTimeout: the reply took longer than the client waits.
+        httpx.RemoteProtocolError: the connection was closed without a reply.
         json.JSONDecodeError: the reply is no JSON.
     """
     where = "/".join([url, *(quote(str(part), safe="") for part in path)])
-    if query:
-        where = f"{where}?{urlencode(query)}"
-    headers = {"X-Session": world.token, "Content-Type": "application/json"}
+    headers = {"X-Session": world.token}
     if key is not None:
         headers["Idempotency-Key"] = key
-    data = None if body is None else json.dumps(body).encode()
-    request = Request(where, data=data, headers=headers, method=method)
     world.spend_call()
-    try:
-        with _OPENER.open(request, timeout=_REAL_TIMEOUT_S) as reply:
-            _spend(world, float(reply.headers.get(VIRTUAL_SECONDS, 0.0)))
-            return json.loads(reply.read())
-    except HTTPError as error:
-        raise _with_text(error) from None
+    reply = _client().request(method, where, params=query, json=body, headers=headers)
+    _spend(world, float(reply.headers.get(VIRTUAL_SECONDS, 0.0)), reply.request)
+    if reply.is_error:
+        # The text goes into the message, so that an agent can read what was wrong.
+        text = f"{reply.status_code} {reply.reason_phrase} for {reply.url.path}: {reply.text}"
+        raise httpx.HTTPStatusError(text, request=reply.request, response=reply)
+    return reply.json()
 
 
-def _spend(world: TaskWorld, seconds: float) -> None:
+def _spend(world: TaskWorld, seconds: float, request: httpx.Request) -> None:
     if seconds > CLIENT_TIMEOUT_S:
         world.clock.sleep(CLIENT_TIMEOUT_S)
-        raise TimeoutError(f"the read operation timed out after {CLIENT_TIMEOUT_S:g} s")
+        raise httpx.ReadTimeout("The read operation timed out", request=request)
     world.clock.sleep(seconds)
-
-
-def _with_text(error: HTTPError) -> HTTPError:
-    """The same error with the body in its message, so that an agent can read it."""
-    with error:
-        text = error.read().decode("utf-8", "replace")
-    return HTTPError(error.url, error.code, f"{error.msg}: {text}", error.headers, None)
