@@ -30,6 +30,8 @@ _COLUMN = np.array(
         for a in ACTIONS
     ]
 )
+_UNLIMITED = np.flatnonzero(_COLUMN < 0)
+_REPAIR_ROWS = np.array(REPAIRS, np.int64)
 MEAN_JITTER = np.float32(0.875)
 """Mean share of the exponential wait that is left by jitter (it takes up to a quarter)."""
 
@@ -95,18 +97,13 @@ class State:
             fields[name] = value[:, at] if value.ndim == 2 else value[at]
         return State(**fields)
 
-    def legal(self, action: RepairAction) -> NDArray[np.bool_]:
-        """Where ``action`` may be taken, shape (N,)."""
-        if action is A.ESCALATE:
-            return np.ones(len(self), np.bool_)
-        legal: NDArray[np.bool_] = self.open[action].copy()
-        if action in TERMINAL:
-            return legal
-        legal &= (self.left > 0) & (self.deadline > 0.0)
-        if (column := _COLUMN[action]) >= 0:
-            legal &= self.run[column] < 0.75
-        if action is A.BACKOFF:
-            legal &= self.longest_wait() <= self.deadline
+    def legal(self) -> NDArray[np.bool_]:
+        """The action mask, shape (17, N)."""
+        legal: NDArray[np.bool_] = self.open & (self.run[_COLUMN] < 0.75)
+        legal[_UNLIMITED] = self.open[_UNLIMITED]
+        legal[_REPAIR_ROWS] &= (self.left > 0) & (self.deadline > 0.0)
+        legal[A.BACKOFF] &= self.longest_wait() <= self.deadline
+        legal[A.ESCALATE] = True
         return legal
 
     def longest_wait(self) -> F32:
@@ -116,7 +113,8 @@ class State:
     def mean_wait(self) -> F32:
         """Seconds the next backoff waits on average, about."""
         grown = planned_wait_s(self.tries[A.BACKOFF], np.float32(0.0)) * MEAN_JITTER
-        return np.maximum(grown, self.retry_after)
+        wait: F32 = np.maximum(grown, self.retry_after)
+        return wait
 
     def failed(self, action: RepairAction | NDArray[np.int64], seconds: F32) -> "State":
         """After ``action`` took ``seconds`` and did not help; actions may differ by row."""
@@ -153,23 +151,34 @@ class Ledger:
 
     def end(self, state: State) -> F32:
         """Value of the best way to stop, shape (N,)."""
-        partial = self.degrade(state)
         best: F32 = np.where(
-            state.legal(A.DEGRADE),
-            np.maximum(partial, -self.cost[A.ESCALATE]),
+            state.open[A.DEGRADE],
+            np.maximum(self.degrade(state), -self.cost[A.ESCALATE]),
             -self.cost[A.ESCALATE],
         ).astype(np.float32)
         return best
 
     def degrade(self, state: State) -> F32:
-        """Value of handing in a partial result."""
+        """Value of handing in a partial result, shape (N,)."""
         worth = np.float32(self.prices.task * self.world.world.degrade_quality)
         result: F32 = worth * state.quality - self.cost[A.DEGRADE]
         return result
 
-    def resume(self, state: State, ahead: Ahead, action: RepairAction, seconds: F32) -> F32:
-        """Value of the finished task if ``action`` heals, costs still to come not subtracted."""
-        worth = np.float32(self.prices.task * float(self.world.quality[action]))
-        chance = ahead.survives * ahead.in_time(state.deadline - seconds)
-        result: F32 = worth * state.quality * chance
+    def seconds(self, state: State) -> F32:
+        """Mean seconds of each action, the latency of a new failure left out; (17, N)."""
+        seconds = np.repeat(self.world.seconds[:, None], len(state), axis=1)
+        seconds[A.BACKOFF] += state.mean_wait()
+        return seconds
+
+    def charge(self, seconds: F32) -> F32:
+        """Cost of each action, its waits included; shape (17, N)."""
+        waits = seconds[A.BACKOFF] - self.world.seconds[A.BACKOFF]
+        cost = np.repeat(self.cost[:, None], seconds.shape[1], axis=1)
+        cost[A.BACKOFF] += np.float32(self.prices.second) * waits
+        return cost
+
+    def resume(self, state: State, ahead: Ahead, seconds: F32) -> F32:
+        """Worth of the finished task if each action heals, later costs not subtracted; (17, N)."""
+        sure = np.float32(self.prices.task) * state.quality * ahead.survives
+        result: F32 = self.world.quality[:, None] * sure * ahead.in_time(state.deadline - seconds)
         return result

@@ -35,7 +35,7 @@ class SelectorPolicy:
         else:
             observation = view.observation(self.tables)
         probabilities = self.selector.probabilities(view.facts, observation, view.mask)
-        actions = probabilities.argmax(axis=1).astype(np.int64)
+        actions: NDArray[np.int64] = probabilities.argmax(axis=1).astype(np.int64)
         if not self.ignores_mask:
             check_legal(self.name, actions, view.mask)
         return actions
