@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.buffers import MaskableRolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
@@ -148,6 +147,37 @@ class RepairPPO(MaskablePPO):
         self.rollout = Rollout(self.n_steps, env.num_envs, width)
         self.towers = Towers(self.policy)
 
+    @property
+    def rows(self) -> RepairVecEnv:
+        """The environment."""
+        assert isinstance(self.env, RepairVecEnv)
+        return self.env
+
+    @property
+    def rollout_size(self) -> int:
+        """Decisions between two updates."""
+        return int(self.n_steps * self.n_envs)
+
+    def begin(self) -> None:
+        """Start every row afresh."""
+        self._last_obs = self.rows.reset()
+
+    def resume(self, decisions: int, updates: int) -> None:
+        """Take up a run whose weights, optimiser, generator and rows have been restored."""
+        self.num_timesteps, self._n_updates = decisions, updates
+        self._last_obs = self.rows.observe()
+
+    def advance(self, progress: float) -> None:
+        """One rollout and one update.
+
+        Args:
+            progress: share of training that is done, for the schedules; above 1 counts as 1.
+        """
+        self._current_progress_remaining = 1.0 - min(progress, 1.0)
+        callback = self._init_callback(None)
+        self.collect_rollouts(self.rows, callback, None, self.n_steps)
+        self.train()
+
     def collect_rollouts(
         self,
         env: VecEnv,
@@ -271,7 +301,3 @@ class RepairPPO(MaskablePPO):
             self.logger.record(f"train/{name}", value)
         self.logger.record("train/entropy_coefficient", self.ent_coef)
 
-
-def weights_of(policy: nn.Module) -> dict[str, NDArray[np.float32]]:
-    """Every parameter of ``policy`` by name, as copies."""
-    return {k: v.detach().numpy().copy() for k, v in policy.state_dict().items()}

@@ -45,7 +45,7 @@ class RepairVecEnv(VecEnv):
 
     def __init__(self, batch: RepairBatch, privileged: Privileged | None = None) -> None:
         self.batch = batch
-        self._privileged = privileged
+        self.privileged = privileged
         self._extra = 0
         if privileged is not None:
             self._extra = privileged(batch.parts[0].core).shape[1]
@@ -59,9 +59,9 @@ class RepairVecEnv(VecEnv):
     def observe(self) -> NDArray[np.float32]:
         """The present observation, (n, N_SLOTS + k), and ``self.mask`` to go with it."""
         observation, self.mask = self.batch.observe()
-        if self._privileged is None:
+        if self.privileged is None:
             return observation
-        extra = [self._privileged(part.core) for part in self.batch.parts]
+        extra = [self.privileged(part.core) for part in self.batch.parts]
         return np.concatenate([observation, np.concatenate(extra)], axis=1)
 
     def reset(self) -> NDArray[np.float32]:  # type: ignore[override]
