@@ -27,8 +27,8 @@ from selfheal_rl.runtime.diagnose.text import (
     without_queries,
 )
 
-TEMPERATURE = 1.3
-FLOOR = 0.03
+TEMPERATURE = 1.0
+FLOOR = 0.05
 """Share of the mass spread evenly over all kinds."""
 SECOND_SHARE = 0.3
 """Share of further evidence of one source for the same kind, beside its strongest."""

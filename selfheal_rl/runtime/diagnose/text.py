@@ -15,15 +15,21 @@ _EXCEPTION_LINE = re.compile(
 )
 _QUERY = re.compile(r"(://[^\s\"'?]{1,300})\?[^\s\"')>]{1,2000}")
 _EXCEPTION_NAME = re.compile(
-    r"\b[A-Za-z_][\w.]{0,80}(?:Error|Exception|Timeout|Exhausted|Denied|Exceeded|NotFound)\b"
+    r"\b[A-Za-z_][\w.]{0,80}(?:Error|Exception|Timeout|Exhausted|Denied|Exceeded|NotFound|Privileges?|Violation|Refused)\b"
 )
 _THREE_DIGITS = re.compile(r"(?<![\w.,-])[45]\d\d(?![\w,])(?!\.\d)")
 _STATUS_BEFORE = re.compile(
-    r"(?:status(?:[ _]?code)?|http(?:/\d(?:\.\d)?)?|error|code)[\"']?[\s:=(]{0,3}$"
+    r"(?:(?:error|\bstatus(?:[ _]?code)?|\bhttp(?:/\d(?:\.\d)?)?|\bcode|\bfailed|\bfailure|"
+    r"\brespon(?:d|ds|se)|\bresponded|\breturned|\breturns|\bgot|\bwith)[\"']?[\s:=(\[]{0,3}|"
+    r"(?:^|\n)[\[(]?|(?<!\w)[\[(])$"
 )
 _STATUS_AFTER = re.compile(
     r"[:\s)-]{1,3}(?:bad |unauth|forb|not f|too m|resou|internal|serv|gate|conf|over|payment|"
     r"unproc|request|method|valid|rate|access|error|client error|[{<])"
+)
+_COUNTED = re.compile(
+    r"\s?(?:tokens?|bytes|lines?|items|m?s\b|sec|min|px|char|rows|results|files|[kmg]b|%|/|records|"
+    r"times|passed|tests|words)"
 )
 _ABSTRACT = re.compile(
     r"(?P<url>\b[a-z][a-z+.-]{1,10}://[^\s\"'<>)\]}]{1,400})"
@@ -74,8 +80,11 @@ def inner_statuses(lowered: str) -> tuple[int, ...]:
     """HTTP error statuses (400-599) that lower-case text speaks of, in order, at most four."""
     found: list[int] = []
     for match in islice(_THREE_DIGITS.finditer(lowered), 12):
-        before = lowered[max(0, match.start() - 16) : match.start()]
-        if _STATUS_BEFORE.search(before) or _STATUS_AFTER.match(lowered, match.end()):
+        start, end = match.span()
+        if _COUNTED.match(lowered, end):
+            continue
+        before = lowered[max(0, start - 18) : start]
+        if _STATUS_BEFORE.search(before) or _STATUS_AFTER.match(lowered, end):
             found.append(int(match.group()))
     return tuple(dict.fromkeys(found))[:4]
 
