@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from selfheal_rl.core.situation import MAX_ATTEMPTS_INCIDENT, MAX_CAUSES, planned_wait_s
 from selfheal_rl.core.values import N_ACTIONS, RepairAction
-from selfheal_rl.trainer.evaluate.yardsticks.incident import Ledger, State
+from selfheal_rl.trainer.evaluate.yardsticks.incident import MEAN_JITTER, Ledger, State
 from selfheal_rl.trainer.evaluate.yardsticks.outlook import Ahead, Incidents, ahead_of
 from selfheal_rl.trainer.sim.compile import CompiledWorld
 from selfheal_rl.trainer.sim.dynamics import RepairCore
@@ -204,17 +204,12 @@ class Clairvoyant:
         if len(at):
             part, known = state.take(at), truth.take(at)
             over = (w.seconds[:, None] >= known.remaining[None, :]).astype(np.float32)
-            over[A.BACKOFF] = self._ended_by_wait(part, known)
+            grown = planned_wait_s(part.tries[A.BACKOFF], np.float32(0.0))
+            need = known.remaining - w.seconds[A.BACKOFF]
+            over[A.BACKOFF] = _ended_by_wait(grown, part.retry_after, need)
             now = heals[:, at]
             heals[:, at] = now + over * (np.maximum(now, w.after_end[cause[at]].T) - now)
         return np.asarray(heals, np.float32)
-
-    def _ended_by_wait(self, state: State, truth: _Truth) -> F32:
-        """P(the cause has ended after the next jittered wait), shape (N,)."""
-        grown = planned_wait_s(state.tries[A.BACKOFF], np.float32(0.0))
-        need = truth.remaining - self.world.seconds[A.BACKOFF]
-        slack = np.clip((grown - need) / (_JITTER * grown), 0.0, 1.0)
-        return np.where(state.retry_after >= need, 1.0, slack).astype(np.float32)
 
     def _after(
         self, state: State, truth: _Truth, action: NDArray[np.int64], seconds: F32
@@ -227,20 +222,44 @@ class Clairvoyant:
 
     def _wait_out(self, state: State, truth: _Truth) -> F32:
         """Value of backing off until the cause has ended, or of the best end; shape (N,)."""
-        chosen = np.full(len(state), A.BACKOFF, np.int64)
-        path = []
-        for _ in range(MAX_ATTEMPTS_INCIDENT):
-            x = self._tries(state, truth)
-            path.append((state, x))
-            state, truth = self._after(state, truth, chosen, x.seconds[A.BACKOFF])
-            if (x.heals[A.BACKOFF] >= 1.0).all():
+        w, p, first = self.world, self.ledger.prices, state.tries[A.BACKOFF]
+        own, end = w.seconds[A.BACKOFF], self.ledger.end(state)
+        success, after_end = truth.success[A.BACKOFF], w.after_end[truth.cause, A.BACKOFF]
+        harm = w.harm[truth.cause, A.BACKOFF]
+        worth = (1.0 - harm) * np.float32(p.task) * state.quality * truth.ahead.survives
+        fixed = truth.ahead.cost + harm * state.writes * np.float32(p.harm)
+        left, deadline, told = truth.remaining, state.deadline, state.retry_after
+        path: list[tuple[F32, F32]] = []
+        for k in range(MAX_ATTEMPTS_INCIDENT):
+            grown = planned_wait_s(first + k, np.float32(0.0))
+            over = _ended_by_wait(grown, told, left - own)
+            heals = success * self._powers[self._group[truth.cause], np.minimum(first + k, 9)]
+            heals = heals + over * (np.maximum(heals, after_end) - heals)
+            seconds = own + np.maximum(grown * MEAN_JITTER, told)
+            resumed = worth * truth.ahead.in_time(deadline - seconds) - fixed
+            lasts = truth.again * self._met_again(truth.ahead, np.maximum(left - seconds, 0.0))
+            legal = (state.left > k) & (deadline > 0.0) & (np.maximum(grown, told) <= deadline)
+            passed = seconds + state.latency
+            paid = self.ledger.cost[A.BACKOFF] + np.float32(p.second) * (
+                seconds - own + (1.0 - heals) * state.latency
+            )
+            gained = np.where(legal, heals * (resumed - lasts) - paid, _CLOSED)
+            path.append((gained, np.where(legal, 1.0 - heals, 0.0)))
+            if not (legal & (heals < 1.0)).any():
                 break
-        value = self.ledger.end(state)
-        for before, x in reversed(path):
-            tried = x.value[A.BACKOFF] + x.stays[A.BACKOFF] * value
-            end = self.ledger.end(before)
-            value = np.where(before.legal()[A.BACKOFF], np.maximum(tried, end), end)
+            left = np.maximum(left - passed, np.float32(0.0))
+            deadline = deadline - passed
+            told = np.where(truth.truthful, np.ceil(left), told)
+        value = end
+        for gained, stays in reversed(path):
+            value = np.maximum(gained + stays * value, end)
         return np.asarray(value, np.float32)
+
+
+def _ended_by_wait(grown: F32, told: F32, need: F32) -> F32:
+    """P(the cause has ended after a jittered wait), shape (N,)."""
+    share: F32 = np.clip((grown - need) / (_JITTER * grown), 0.0, 1.0)
+    return np.where(told >= need, np.float32(1.0), share)
 
 
 @dataclass(frozen=True)
