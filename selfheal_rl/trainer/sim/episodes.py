@@ -75,6 +75,7 @@ def run_tasks(
     seed: int,
     only_failing: bool = False,
     observer: Observer | None = None,
+    after: Observer | None = None,
 ) -> TaskResults:
     """Play every task once.
 
@@ -88,6 +89,7 @@ def run_tasks(
         only_failing: condition on at least one failure.
         observer: called before each batch of decisions with the core, the indices into ``tasks``
             of its rows and the chosen actions.
+        after: called likewise after each batch, before finished rows are dropped.
     """
     m = len(tasks)
     core = RepairCore(world, deployments, m, seed=seed, only_failing=only_failing)
@@ -116,6 +118,8 @@ def run_tasks(
         results.decisions += core.n
         _, done, ended = core.step(actions)
         _store(results, index, ended)
+        if after is not None:
+            after(core, index, actions)
         if done.any():
             left = np.flatnonzero(~done)
             core.keep(left)
