@@ -248,8 +248,9 @@ def _finish(
     error = final.error
     if error is not None:
         attach(error, frozen)
-        if healer.raise_healing_failed and error is call.first.error:
-            return Final(error=_healing_failed(error, frozen), incident=frozen)
+        own = call.first.error
+        if healer.raise_healing_failed and own is not None:
+            return Final(error=_healing_failed(own, frozen), incident=frozen)
     return final
 
 
