@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -263,3 +264,14 @@ def test_toy_world_is_small_and_fixed() -> None:
     assert len(toy.variants) == 8 * len(EFFECTS)
     first, second = draw_deployments(toy, 2, seed=1), draw_deployments(toy, 2, seed=2)
     np.testing.assert_array_equal(first.success, second.success)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_page_counts_the_world_right(name: str) -> None:
+    causes = world(name).world.causes.values()
+    repairs = [e.source for c in causes for e in c.repair.values()]
+    traced = sum(any(f"A{i}" in source for i in range(1, 8)) for source in repairs)
+    counts = (len(causes), sum(len(c.symptoms) for c in causes), len(repairs), traced)
+    page = (Path(__file__).parents[2] / "docs" / "worlds.md").read_text("utf-8")
+    line = next(x for x in page.splitlines() if x.startswith(f"| `{name}` |"))
+    assert line.endswith("| " + " | ".join(str(c) for c in counts) + " |"), counts
