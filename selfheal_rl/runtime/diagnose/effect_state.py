@@ -85,6 +85,7 @@ _CONFIDENT = 0.55
 _EITHER_SIDE = frozenset({_K.BAD_ARGUMENTS, _K.SCHEMA_MISMATCH})
 _REQUEST_WORDS = (
     "argument",
+    "call[",
     "parameter",
     "params",
     "input validation",
