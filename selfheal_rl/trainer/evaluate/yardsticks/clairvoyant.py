@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from selfheal_rl.core.situation import MAX_ATTEMPTS_INCIDENT, MAX_CAUSES, planned_wait_s
+from selfheal_rl.core.situation import MAX_ATTEMPTS_INCIDENT, planned_wait_s
 from selfheal_rl.core.values import N_ACTIONS, RepairAction
 from selfheal_rl.trainer.evaluate.yardsticks.incident import MEAN_JITTER, Ledger, State
 from selfheal_rl.trainer.evaluate.yardsticks.outlook import Ahead, Incidents, ahead_of
@@ -279,38 +279,41 @@ class _Tries:
     stays: F32
 
 
-N_PRIVILEGED = MAX_CAUSES + 2 * N_ACTIONS + 3
+N_PRIVILEGED = 4 * N_ACTIONS + 7
+_HOUR = float(np.log1p(3600.0))
 
 
-def clairvoyant_inputs(view: View | RepairCore, causes: tuple[str, ...]) -> F32:
+def clairvoyant_inputs(view: View | RepairCore) -> F32:
     """What a clairvoyant network sees beside the observation.
+
+    The root cause is given by what it does rather than by a number, so that causes of several
+    worlds share what is learned.
 
     Args:
         view: the decisions at hand, or the simulator's core.
-        causes: the mixture's causes, ``tables.causes``: the order of the one-hot.
 
     Returns:
-        float32 in [0, 1], shape (N, N_PRIVILEGED): the root cause (one-hot, 24), the true chance
-        of each action to heal at first use (17) and once the cause has ended (17), the time it
-        still lasts (log scale, an hour is 1; 1 when it never ends), whether it ever ends, and
-        whether the call has already taken effect.
+        float32 in [0, 1], shape (N, N_PRIVILEGED). Per action: the deployment's true chance to
+        heal at first use, the chance once the cause has ended, what an inspection adds, and the
+        chance of harm. Then: time the cause still lasts (log scale, an hour is 1), whether it
+        ends, whether the call took effect, whether later calls meet it, its wear factor, steps
+        left (64 is 1), quality so far.
     """
     core = view.core if isinstance(view, View) else view
-    w, n = core.world, core.n
-    index = np.array([causes.index(name) if name in causes else -1 for name in w.cause_names])
-    out = np.zeros((n, N_PRIVILEGED), np.float32)
-    mixture = index[core.cause]
-    known = np.flatnonzero(mixture >= 0)
-    out[known, mixture[known]] = 1.0
-    at = MAX_CAUSES
-    out[:, at : at + N_ACTIONS] = core.deployments.success[core.draw, core.cause]
-    at += N_ACTIONS
-    out[:, at : at + N_ACTIONS] = w.after_end[core.cause]
-    at += N_ACTIONS
+    w, cause = core.world, core.cause
     remaining = np.maximum(core.ends - core.now, 0.0)
     ends = np.isfinite(remaining)
-    scaled = np.log1p(np.where(ends, remaining, 0.0)) / np.log1p(3600.0)
-    out[:, at] = np.where(ends, np.minimum(scaled, 1.0), 1.0)
-    out[:, at + 1] = ends
-    out[:, at + 2] = w.lost[core.cause]
-    return out
+    lasts = np.log1p(np.where(ends, remaining, 0.0)) / _HOUR
+    left = (core.n_steps - core.step_no) / 64.0
+    columns = [
+        np.where(ends, np.minimum(lasts, 1.0), 1.0),
+        ends,
+        w.lost[cause],
+        w.shared[cause],
+        w.wear[cause],
+        np.minimum(left, 1.0),
+        core.quality,
+    ]
+    tables = [core.deployments.success[core.draw, cause], w.after_end[cause]]
+    tables += [w.after_inspect[cause], w.harm[cause]]
+    return np.concatenate([*tables, np.stack(columns, axis=1)], axis=1, dtype=np.float32)
