@@ -13,6 +13,7 @@ evidence. The tables are means of the training mixture and travel in a policy's 
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,11 @@ class BeliefTables:
             if found != shape:
                 raise ConfigError(f"belief table {name!r} has shape {found}; expected {shape}")
 
+    @cached_property
+    def weights64(self) -> NDArray[np.float64]:
+        """``weights`` in double precision."""
+        return self.weights.astype(np.float64)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, ready for JSON; floats rounded to 6 significant digits."""
         data: dict[str, Any] = {"causes": list(self.causes)}
@@ -139,14 +145,16 @@ def root_cause_belief(
     Returns:
         ``(posterior, success)``: float32 of shapes (C, N) and (17, N), both in [0, 1].
     """
-    posterior: _FloatArray = np.matmul(tables.weights, facts[BELIEF_FEATURES], out=out)
-    posterior += tables.log_prior[:, None]
+    # Summed in float64: one row and N rows take different paths through BLAS and must agree.
+    score = tables.weights64 @ facts[BELIEF_FEATURES].astype(np.float64)
+    score += tables.log_prior[:, None]
     n_temporal = len(tables.log_survival)
     if n_temporal:
         lasting, gains = _time(facts, tables)
-        posterior[:n_temporal] += lasting
-    posterior -= posterior.max(axis=0)
-    np.exp(posterior, out=posterior)
+        score[:n_temporal] += lasting
+    score -= score.max(axis=0)
+    posterior = np.empty(score.shape, np.float32) if out is None else out
+    np.exp(score, out=posterior, dtype=np.float32, casting="same_kind")
     posterior /= posterior.sum(axis=0)
     success: _FloatArray = tables.success @ posterior
     if n_temporal:
