@@ -35,12 +35,15 @@ class Stage:
 
 def stages(out: Path) -> tuple[Stage, ...]:
     """The quickstart's commands; everything is written under ``out``."""
-    run, policy = str(out / "run"), str(out / "policy")
+    run, policy, journal = str(out / "run"), str(out / "policy"), str(out / "journal.db")
     return (
         Stage("Train a repair policy on simulated failures", ("train", RECIPE, "--out", run)),
         Stage("Judge it against rules and libraries, same luck for all", ("evaluate", run)),
         Stage("Export it as a file of a few kilobytes", ("export", run, "--out", policy)),
-        Stage("Watch it heal an agent on real components", ("lab", "--policy", policy)),
+        Stage(
+            "Watch it heal an agent on real components",
+            ("lab", "--policy", policy, "--journal", journal),
+        ),
     )
 
 
@@ -90,7 +93,7 @@ def _next_steps(out: Path) -> str:
     return (
         "\n[bold]Next[/]\n"
         f"  heal your own calls   Healer(policy={str(out / 'policy')!r}), see README.md\n"
-        "  see each decision     selfheal incidents\n"
+        f"  see each decision     selfheal incidents --journal {out / 'journal.db'}\n"
         "  train on your world   selfheal init my-agent, then edit my-agent/envs\n"
         "  train for longer      selfheal train default"
     )
