@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
-from selfheal_rl.cli.output import emit, print_json
+from selfheal_rl.cli.output import print_json
 
 DEFAULT_ARMS = "bare,tenacity,stamina,ladder-tuned,policy"
 
@@ -53,49 +55,58 @@ def run(
     """
     from selfheal_rl.lab import LabConfig, run_lab
 
-    config = LabConfig(tasks=tasks, seeds=seeds, arms=arms, policy=policy, journal=journal)
+    config = LabConfig(tasks=tasks, seeds=seeds, arms=tuple(arms), policy=policy, journal=journal)
     total = tasks * seeds * len({"bare", *config.arms})
     with _quiet(), _progress(total) as told:
         return run_lab(config, told)
 
 
 def show(rows: Sequence[dict[str, Any]], console: Console | None = None) -> None:
-    """Print the rows side by side, with 95 % intervals.
+    """Print the rows side by side, with 95 % intervals; fits 80 columns.
 
     Args:
         rows: of :func:`run`.
         console: where they go; standard output when None.
     """
     first = rows[0]
-    title = (
-        f"Lab: {first['tasks']} tasks ({first['seeds']} seeds), the same faults for every arm; "
-        "mean [95 % interval]"
-    )
-    emit([_cells(row) for row in rows], as_json=False, title=title, console=console)
+    title = f"Lab: {first['tasks']} tasks ({first['seeds']} seeds), the same faults for every arm"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, **_TIGHT)
+    table.add_column("arm", no_wrap=True)
+    for heading in _HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        figures = [_figure(row, name, form) for name, form in _FIGURES.items()]
+        table.add_row(row["arm"], *figures, *(str(row[name]) for name in _COUNTS))
+    (console or Console()).print(table)
 
 
-def _cells(row: dict[str, Any]) -> dict[str, str]:
-    def cell(name: str, form: str) -> str:
-        value, interval = row[name], row["intervals"][name]
-        if value is None:
-            return "-"
-        text = form.format(value)
-        if interval is not None:
-            low, high = (form.format(bound) for bound in interval)
-            text += f" [{low}, {high}]"
-        return text
+_TIGHT: dict[str, Any] = {"padding": 0, "pad_edge": False, "show_edge": False}
+_FIGURES = {
+    "completion": "{:.2f}",
+    "utility": "{:.2f}",
+    "cost_per_completed": "{:.2f}",
+    "seconds": "{:.0f}",
+}
+_COUNTS = ("injected", "disrupted", "escalated", "harm")
+_HEADINGS = (
+    "comple-\ntion",
+    "utility\n",
+    "cost per\ncompleted",
+    "time,\nseconds",
+    "in-\njected",
+    "dis-\nrupted",
+    "esca-\nlated",
+    "harm\n",
+)
 
-    return {
-        "arm": row["arm"],
-        "completion": cell("completion", "{:.2f}"),
-        "utility": cell("utility", "{:.2f}"),
-        "cost/completed": cell("cost_per_completed", "{:.3f}"),
-        "seconds": cell("seconds", "{:.0f}"),
-        "injected": str(row["injected"]),
-        "disrupted": str(row["disrupted"]),
-        "escalated": str(row["escalated"]),
-        "harm": str(row["harm"]),
-    }
+
+def _figure(row: dict[str, Any], name: str, form: str) -> str:
+    value, interval = row[name], row["intervals"][name]
+    if value is None:
+        return "-"
+    low, high = interval or (None, None)
+    bounds = "" if interval is None else f"\n{form.format(low)}-{form.format(high)}"
+    return f"{form.format(value)}{bounds}"
 
 
 def _how_to_look(rows: Sequence[dict[str, Any]], journal: str | None) -> None:

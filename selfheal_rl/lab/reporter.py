@@ -8,14 +8,12 @@ from selfheal_rl.lab.faults import Target
 from selfheal_rl.lab.world import OrderTask, TaskWorld
 
 _TEMPLATE = "Order {order_id}: {units} x {sku} at {unit_price} cents, total {total} cents\n"
-_SCRIPT = """
-import json, os, sys
-folder, fields = sys.argv[1], json.loads(sys.argv[2])
-if os.path.exists(os.path.join(folder, "report.lock")):
+_SCRIPT = """import json, os, sys
+if os.path.exists("report.lock"):
     sys.exit("report.lock is held by another job, try again later")
-with open(os.path.join(folder, "template.txt")) as source:
-    text = source.read().format(**fields)
-with open(os.path.join(folder, "report.txt"), "w") as target:
+with open("template.txt") as source:
+    text = source.read().format(**json.loads(sys.argv[1]))
+with open("report.txt", "w") as target:
     target.write(text)
 """
 _REAL_TIMEOUT_S = 30.0
@@ -30,6 +28,7 @@ class Reporter:
 
     def __init__(self, world: TaskWorld) -> None:
         self._world = world
+        (world.folder / "render.py").write_text(_SCRIPT)
         if world.pending(Target.REPORT, "missing_file") is None:
             self._write_template()
 
@@ -47,15 +46,8 @@ class Reporter:
         fields |= {"unit_price": unit_price, "total": total}
         subprocess.run(
             # Isolated and without site-packages: starts in milliseconds, reads no environment.
-            [
-                sys.executable,
-                "-I",
-                "-S",
-                "-c",
-                _SCRIPT,
-                str(self._world.folder),
-                json.dumps(fields),
-            ],
+            [sys.executable, "-I", "-S", "render.py", json.dumps(fields)],
+            cwd=self._world.folder,
             check=True,
             capture_output=True,
             text=True,

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, field_validator
-
-from selfheal_rl.core.values import ConfigError, Frozen, Prices, VirtualClock
+from selfheal_rl.core.values import ConfigError, Prices, VirtualClock
 from selfheal_rl.lab.agent import Agent, TaskAbandoned, TaskStopped
 from selfheal_rl.lab.arms import ARMS, find_arm
 from selfheal_rl.lab.hands import Hands, Setup
@@ -25,7 +23,8 @@ Progress = Callable[[str, int], None]
 """Called after each task with the arm's name and the number of tasks done."""
 
 
-class LabConfig(Frozen):
+@dataclass(frozen=True)
+class LabConfig:
     """What to run.
 
     Attributes:
@@ -35,23 +34,27 @@ class LabConfig(Frozen):
         journal: path or URL of the journal for healer arms; None keeps none.
         policy: of the arm ``policy``: a bundled id, or an artifact's folder.
         prices: of time, people and harm.
+
+    Raises:
+        ConfigError: a number is too small, or an arm is unknown.
     """
 
-    tasks: int = Field(60, ge=1)
-    seeds: int = Field(3, ge=1)
+    tasks: int = 40
+    seeds: int = 3
     arms: tuple[str, ...] = ("bare", "tenacity", "stamina", "ladder-tuned", "policy")
     journal: str | None = None
     policy: str = "default"
-    prices: Prices = Prices()
+    prices: Prices = field(default_factory=Prices)
 
-    @field_validator("arms")
-    @classmethod
-    def _known(cls, arms: tuple[str, ...]) -> tuple[str, ...]:
-        if not arms:
+    def __post_init__(self) -> None:
+        for name in ("tasks", "seeds"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)!r}: expected a number >= 1")
+        if not self.arms:
             raise ConfigError(f"no arm to run: expected at least one of {', '.join(ARMS)}")
-        for name in arms:
+        for name in self.arms:
             find_arm(name)
-        return tuple(dict.fromkeys(arms))
+        object.__setattr__(self, "arms", tuple(dict.fromkeys(self.arms)))
 
 
 @dataclass
