@@ -63,7 +63,8 @@ class OnnxPolicy:
         self.manifest, self.tables, self.temperature = manifest, tables, temperature
         self._session = session
         self._outputs = [output.name for output in session.get_outputs()]
-        self._hidden, self._head = (layers[:-1], layers[-1]) if layers else ((), None)
+        self._hidden: tuple[Layer, ...] = layers[:-1] if layers else ()
+        self._head: Layer | None = layers[-1] if layers else None
 
     @classmethod
     def load(
@@ -122,7 +123,7 @@ class OnnxPolicy:
     def logits(self, observation: FloatMatrix, mask: BoolMatrix) -> FloatMatrix:
         """Masked logits, float32 (N, 17); a single row by plain arrays where that is possible."""
         if self._head is not None and len(observation) == 1:
-            return np.where(mask, self._row(observation), _CLOSED)
+            return np.where(mask, self._row(self._head, observation), _CLOSED)
         feed = {
             "observation": np.ascontiguousarray(observation),
             "mask": np.ascontiguousarray(mask),
@@ -130,14 +131,14 @@ class OnnxPolicy:
         found: FloatMatrix = self._session.run(["logits"], feed)[0]
         return found
 
-    def _row(self, observation: FloatMatrix) -> NDArray[np.float32]:
+    def _row(self, head: Layer, observation: FloatMatrix) -> NDArray[np.float32]:
         """Unmasked logits (17,) of one row. Vectors, not matrices of one row: half the time."""
-        x = observation[0]
+        x: NDArray[np.float32] = observation[0]
         for weight, bias in self._hidden:
             x = x.dot(weight)
             x += bias
             _tanh(x, x)
-        weight, bias = self._head  # type: ignore[misc]  # only called where there is one
+        weight, bias = head
         x = x.dot(weight)
         x += bias
         return x
@@ -151,7 +152,7 @@ class OnnxPolicy:
         if self._head is None:
             return int(self.logits(observation, mask).argmax())
 
-        x = self._row(observation)
+        x = self._row(self._head, observation)
         x[~mask[0]] = _CLOSED
         return int(x.argmax())
 

@@ -285,6 +285,8 @@ class Healer:
 
     def write(self, write: JournalWrite) -> None:
         """Write to the journal from sync code."""
+        if isinstance(self.journal, NullJournal):
+            return
         try:
             write(self.journal)
         except Exception as error:

@@ -1,6 +1,7 @@
 """The healing loop: capture, diagnose, legality, decide, act, verify, journal."""
 
 import logging
+import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -57,9 +58,28 @@ def heal(healer: "Healer", call: Call) -> Steps[Final]:
     except Exception as fault:
         healer.note_fault("loop", fault)
         final = _own(call)
+    except GeneratorExit:
+        _abandon(healer, call)
+        raise
     finally:
         call.incident.busy = False
     return final
+
+
+def _abandon(healer: "Healer", call: Call) -> None:
+    """The call was cancelled or interrupted while it was being healed."""
+    incident = call.incident
+    incident.verdict = Verdict.ABANDONED
+    call.record.incident, call.record.dirty = None, False
+
+    def write() -> None:
+        healer.write(lambda j: j.record_verdict(incident.id, Verdict.ABANDONED, True))
+
+    if call.tool.is_async:
+        # The event loop must not wait; a thread that is no daemon ends its write in any case.
+        threading.Thread(target=write, name="selfheal-journal").start()
+    else:
+        write()
 
 
 def _heal(healer: "Healer", call: Call) -> Steps[Final]:
