@@ -66,7 +66,7 @@ _EXTRA_OF = {
         "tensorboard",
         "torch",
     },
-    "lab": {"langchain", "langgraph", "stamina", "tenacity"},
+    "lab": {"httpx", "langchain", "langgraph", "stamina", "tenacity"},
 }
 
 
