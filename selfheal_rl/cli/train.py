@@ -20,9 +20,7 @@ def train(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Run directory; default runs/RECIPE.")
     ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Continue this run where it stopped.")
-    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="Continue this run where it stopped.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Seeds trained at a time.")] = 2,
     decisions: Annotated[int | None, typer.Option(min=1, help="Decisions per seed.")] = None,
     seeds: Annotated[str | None, typer.Option(help="Training seeds, e.g. 0,1,2.")] = None,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from selfheal_rl.trainer.sim.batch import RepairBatch
 from selfheal_rl.trainer.train.ppo import RepairPPO
 from selfheal_rl.trainer.train.storage import Arrays, RunError
+from selfheal_rl.trainer.train.support import Seen
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
@@ -49,6 +50,7 @@ def learner_state(learner: RepairPPO) -> Arrays:
     for i, parameter in enumerate(learner.policy.parameters()):
         for moment, value in optimizer.state.get(parameter, {}).items():
             state[f"adam.{i}.{moment}"] = value.numpy().copy()
+    state |= learner.seen.arrays()
     state["generator"] = learner.generator.get_state().numpy().copy()
     return state
 
@@ -70,6 +72,7 @@ def restore_learner(learner: RepairPPO, state: Arrays) -> None:
             optimizer.state[parameter] = {
                 moment: torch.from_numpy(state[f"adam.{i}.{moment}"].copy()) for moment in _MOMENTS
             }
+    learner.seen = Seen.from_arrays(state)
     learner.generator.set_state(torch.from_numpy(state["generator"].copy()))
 
 

@@ -104,6 +104,18 @@ def _forward(layers: tuple[Layer, ...], x: Float) -> Float:
     return out
 
 
+@dataclass(frozen=True, eq=False)
+class MeanNetwork:
+    """The mean of several networks' logits."""
+
+    members: tuple[Network, ...]
+
+    def logits(self, observation: Float) -> Float:
+        """Unmasked logits, (N, 17)."""
+        total = sum(member.logits(observation) for member in self.members)
+        return np.asarray(total / np.float32(len(self.members)), np.float32)
+
+
 class NetworkPolicy:
     """Greedy play of a network in the simulator.
 
@@ -116,7 +128,7 @@ class NetworkPolicy:
 
     def __init__(
         self,
-        network: Network,
+        network: Network | MeanNetwork,
         tables: BeliefTables,
         name: str = "ppo",
         privileged: Privileged | None = None,

@@ -17,6 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor, nn
 
 from selfheal_rl.core.values import N_ACTIONS
+from selfheal_rl.trainer.train.support import Seen
 from selfheal_rl.trainer.train.towers import Towers
 from selfheal_rl.trainer.train.vecenv import RepairVecEnv
 
@@ -146,6 +147,7 @@ class RepairPPO(MaskablePPO):
         width = int(np.prod(env.observation_space.shape or (1,)))
         self.rollout = Rollout(self.n_steps, env.num_envs, width)
         self.towers = Towers(self.policy)
+        self.seen = Seen.nothing(width)
 
     @property
     def rows(self) -> RepairVecEnv:
@@ -210,6 +212,7 @@ class RepairPPO(MaskablePPO):
             store.advantages[:] = advantages_of(
                 store.rewards, store.values, store.dones, last, self.gamma, self.gae_lambda
             )
+        self.seen.add(store.observations.flatten(0, 1), store.masks.flatten(0, 1))
         callback.on_rollout_end()
         return True
 
@@ -300,4 +303,3 @@ class RepairPPO(MaskablePPO):
         for name, value in zip(names, figures.tolist(), strict=True):
             self.logger.record(f"train/{name}", value)
         self.logger.record("train/entropy_coefficient", self.ent_coef)
-

@@ -31,6 +31,8 @@ from selfheal_rl.trainer.train.storage import (
     read_json,
     write_json,
 )
+from selfheal_rl.trainer.train.support import Seen
+from selfheal_rl.trainer.train.vecenv import Privileged
 
 FORMAT = 1
 _LIBRARIES = ("numpy", "torch", "stable-baselines3", "sb3-contrib", "gymnasium", "selfheal-rl")
@@ -44,6 +46,7 @@ class Trained:
     Attributes:
         seed: training seed.
         network: its weights.
+        seen: what the seed met in training.
         utility: on validation draws.
         decisions: spent by the seed so far.
         seconds: of training so far.
@@ -52,6 +55,7 @@ class Trained:
 
     seed: int
     network: Network
+    seen: Seen
     utility: float
     decisions: int
     seconds: float
@@ -177,6 +181,7 @@ class RunDirectory:
         return Trained(
             seed=seed,
             network=Network.from_arrays(best),
+            seen=Seen.from_arrays(arrays),
             utility=float(meta["best"]["utility"]),
             decisions=int(meta["decisions"]),
             seconds=float(meta["seconds"]),
@@ -205,18 +210,18 @@ class RunDirectory:
         """
         self.check_spec()
         tables = self.tables
-        extra = privileged_inputs() if self.recipe.privileged else None
+        extra = privileged_inputs(tables) if self.recipe.privileged else None
         return [
-            NetworkPolicy(t.network, tables, f"{self.path.name}/seed-{t.seed}", extra)
+            NetworkPolicy(t.seen.close(t.network), tables, f"{self.path.name}/seed-{t.seed}", extra)
             for t in self.all_trained()
         ]
 
 
-def privileged_inputs() -> Any:
+def privileged_inputs(tables: BeliefTables) -> Privileged:
     """What the clairvoyant sees beside the observation, as a function of the simulator."""
     from selfheal_rl.trainer.evaluate.yardsticks.clairvoyant import clairvoyant_inputs
 
-    return clairvoyant_inputs
+    return lambda core: clairvoyant_inputs(core, tables.causes)
 
 
 def versions() -> dict[str, str]:
