@@ -109,9 +109,9 @@ def encode(facts: FactMatrix, tables: BeliefTables) -> NDArray[np.float32]:
     np.log1p(facts[_LOG], out=log)
     log *= _LOG_FACTOR
     np.minimum(log, 1.0, out=log)
-    n_causes = len(tables.causes)
-    belief = out[_BELIEF : _BELIEF + n_causes]
-    _, success = root_cause_belief(facts, tables, belief)
+    posterior, success = root_cause_belief(facts, tables)
+    n_causes = len(posterior)
+    out[_BELIEF : _BELIEF + n_causes] = posterior
     if n_causes < MAX_CAUSES:
         out[_BELIEF + n_causes : _SUCCESS] = 0.0
     out[_SUCCESS:] = success

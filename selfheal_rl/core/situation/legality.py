@@ -91,13 +91,13 @@ _LIMITS = np.array([[limit] for _, limit in _TESTS], np.float32)
 
 
 def _flags(facts: FactMatrix) -> NDArray[np.bool_]:
-    flags: NDArray[np.bool_] = (_FORMS @ facts[_ROWS]) > _LIMITS
+    flags: NDArray[np.bool_] = (_FORMS @ facts.take(_ROWS, axis=0)) > _LIMITS
     return flags
 
 
 def repeat_unsafe(facts: FactMatrix) -> NDArray[np.bool_]:
     """Where repeating the call could apply a side effect twice; bool, shape (N,)."""
-    unsafe: NDArray[np.bool_] = (_FORMS[0] @ facts[_ROWS]) > _LIMITS[0]
+    unsafe: NDArray[np.bool_] = (_FORMS[0] @ facts.take(_ROWS, axis=0)) > _LIMITS[0]
     return unsafe
 
 
