@@ -9,11 +9,11 @@ from pathlib import Path
 from selfheal_rl.core.catalog import find_policy, list_policies, list_worlds, read_manifest
 from selfheal_rl.core.catalog.locate import names_file
 from selfheal_rl.core.situation import BeliefTables
-from selfheal_rl.core.values import ConfigError, SelfHealError
+from selfheal_rl.core.values import ConfigError
 from selfheal_rl.core.values.errors import UnknownIdError
 from selfheal_rl.runtime.decide.rivals import RIVALS
 from selfheal_rl.runtime.decide.rules import HAND_LADDER, LadderSelector
-from selfheal_rl.trainer.evaluate.yardsticks.clairvoyant import Clairvoyant
+from selfheal_rl.trainer.evaluate.yardsticks.clairvoyant import Clairvoyant, ClairvoyantNetwork
 from selfheal_rl.trainer.evaluate.yardsticks.lookahead import Lookahead
 from selfheal_rl.trainer.evaluate.yardsticks.selector import SelectorPolicy
 from selfheal_rl.trainer.sim.belief_tables import belief_tables
@@ -22,6 +22,7 @@ from selfheal_rl.trainer.sim.episodes import SimPolicy
 
 Make = Callable[[CompiledWorld], SimPolicy]
 ALONE, GIVE_UP, CLAIRVOYANT = "agent-alone", "give-up", "clairvoyant"
+CLAIRVOYANT_NET = "clairvoyant-ppo"
 TUNED, PER_WORLD = "ladder-tuned", "ladder-world"
 LADDERS = (HAND_LADDER, TUNED, PER_WORLD)
 """The rules; the best of them in a world is the one a learned policy must beat there."""
@@ -50,7 +51,7 @@ class Contender:
 
     Attributes:
         name: as shown.
-        group: ``policy``, ``rule``, ``library``, ``planner`` or ``bound``.
+        group: ``policy``, ``rule``, ``library``, ``baseline``, ``planner`` or ``bound``.
         members: one per training seed.
         world: the only world it is judged in; None for all.
     """
@@ -86,6 +87,8 @@ def standard(worlds: Sequence[str], tables: BeliefTables | None = None) -> list[
         found.append(resolve("bandit"))
     found += [resolve(name, tables) for name in PLANNERS]
     found.append(resolve(CLAIRVOYANT))
+    if CLAIRVOYANT in bundled:
+        found.append(clairvoyant_network(CLAIRVOYANT))
     return found
 
 
@@ -104,7 +107,7 @@ def resolve(reference: str, tables: BeliefTables | None = None) -> Contender:
     """
     if reference in RIVALS:
         rival = SelectorPolicy(RIVALS[reference])
-        group = "library" if rival.ignores_mask else "rule"
+        group = "library" if rival.ignores_mask else "baseline"
         return Contender(reference, group, (Member(f"rival:{reference}", lambda _: rival),))
     if reference in PLANNERS:
         return _planner(reference, tables)
@@ -121,13 +124,16 @@ def resolve(reference: str, tables: BeliefTables | None = None) -> Contender:
 
 
 def clairvoyant_network(reference: str) -> Contender:
-    """A network that sees what the clairvoyant sees, from its training run.
+    """A network that sees what the clairvoyant sees, from its artifact or training run.
 
     Raises:
-        ConfigError: the run was not trained on those inputs.
+        ArtifactError: the artifact is damaged or reads other inputs.
     """
-    contender = _from_path(Path(reference))
-    return Contender("clairvoyant-ppo", "bound", contender.members)
+    if names_file(reference) and (Path(reference) / "run.json").is_file():
+        return Contender(CLAIRVOYANT_NET, "bound", _run(Path(reference)).members)
+    folder = find_policy(reference)
+    member = Member(read_manifest(folder).manifest_hash, _always(ClairvoyantNetwork.load(folder)))
+    return Contender(CLAIRVOYANT_NET, "bound", (member,))
 
 
 def _planner(name: str, tables: BeliefTables | None) -> Contender:
@@ -203,13 +209,7 @@ def _load(folder: Path, kind: str) -> SimPolicy:
 
 
 def fingerprint(world: CompiledWorld, identity: str, **settings: int) -> str:
-    """Names a cell: the world's figures, the policy and the settings of the judgement.
-
-    Raises:
-        SelfHealError: never; kept in one place so that a change of format shows.
-    """
+    """Names a cell: the world's figures, the policy and the settings of the judgement."""
     body = [world.world.model_dump_json(), identity, sorted(settings.items())]
     text = json.dumps(body, sort_keys=True)
-    if not identity:
-        raise SelfHealError("got a policy without identity; expected a hash of its weights")
     return hashlib.sha256(text.encode()).hexdigest()[:24]

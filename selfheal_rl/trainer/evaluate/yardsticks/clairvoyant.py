@@ -5,13 +5,15 @@ the cause has ended. It bounds what any policy can reach from below only: it doe
 what later incidents bring. The better of it and a network given the same inputs is reported.
 """
 
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from selfheal_rl.core.situation import MAX_ATTEMPTS_INCIDENT, planned_wait_s
+from selfheal_rl.core.situation import MAX_ATTEMPTS_INCIDENT, N_SLOTS, planned_wait_s
 from selfheal_rl.core.values import N_ACTIONS, RepairAction
+from selfheal_rl.runtime.decide.onnx_policy import OnnxPolicy
 from selfheal_rl.trainer.evaluate.yardsticks.incident import MEAN_JITTER, Ledger, State
 from selfheal_rl.trainer.evaluate.yardsticks.outlook import Ahead, Incidents, ahead_of
 from selfheal_rl.trainer.sim.compile import CompiledWorld
@@ -317,3 +319,28 @@ def clairvoyant_inputs(view: View | RepairCore) -> F32:
     tables = [core.deployments.success[core.draw, cause], w.after_end[cause]]
     tables += [w.after_inspect[cause], w.harm[cause]]
     return np.concatenate([*tables, np.stack(columns, axis=1)], axis=1, dtype=np.float32)
+
+
+class ClairvoyantNetwork:
+    """A network trained on the observation and :func:`clairvoyant_inputs`.
+
+    Args:
+        policy: reads ``N_SLOTS + N_PRIVILEGED`` inputs.
+    """
+
+    def __init__(self, policy: OnnxPolicy) -> None:
+        self.policy, self.name = policy, "clairvoyant-ppo"
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> "ClairvoyantNetwork":
+        """Read its artifact.
+
+        Raises:
+            ArtifactError: damaged, or it reads other inputs.
+        """
+        return cls(OnnxPolicy.load(folder, width=N_SLOTS + N_PRIVILEGED))
+
+    def choose(self, view: View) -> NDArray[np.int64]:
+        """One legal action per row."""
+        seen = [view.observation(self.policy.tables), clairvoyant_inputs(view)]
+        return self.policy.actions(np.concatenate(seen, axis=1), view.mask)

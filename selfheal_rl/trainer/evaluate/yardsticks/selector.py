@@ -1,12 +1,28 @@
 """A runtime selector as a policy of the simulator."""
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
-from selfheal_rl.core.situation import BeliefTables
+from selfheal_rl.core.situation import BeliefTables, FactMatrix
 from selfheal_rl.core.values import ACTIONS, IllegalMaskError
-from selfheal_rl.runtime.decide.selector import Selector
 from selfheal_rl.trainer.sim.episodes import View
+
+
+class Chooser(Protocol):
+    """A selector whose name may be read-only."""
+
+    @property
+    def name(self) -> str:
+        """As shown in tables."""
+        ...
+
+    def probabilities(
+        self, facts: FactMatrix, observation: NDArray[np.float32], mask: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        """As a :class:`~selfheal_rl.runtime.decide.selector.Selector`'s."""
+        ...
 
 
 class SelectorPolicy:
@@ -18,7 +34,7 @@ class SelectorPolicy:
         name: as shown in tables; the selector's own when None.
     """
 
-    def __init__(self, selector: Selector, name: str | None = None) -> None:
+    def __init__(self, selector: Chooser, name: str | None = None) -> None:
         self.selector = selector
         self.name = name or selector.name
         self.ignores_mask = bool(getattr(selector, "ignores_mask", False))
