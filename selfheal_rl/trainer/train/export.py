@@ -85,7 +85,7 @@ def rank(run: RunDirectory) -> list[Candidate]:
 def _scorer(run: RunDirectory) -> Callable[[Network | MeanNetwork], Score]:
     validator = Validator(training_worlds(run.recipe), _DRAWS, _TASKS, VALIDATE_SEED + 1)
     tables = run.tables
-    extra = privileged_inputs(tables) if run.recipe.privileged else None
+    extra = privileged_inputs() if run.recipe.privileged else None
     return lambda network: validator.score(NetworkPolicy(network, tables, "ppo", extra))
 
 

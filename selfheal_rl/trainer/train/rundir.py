@@ -210,18 +210,18 @@ class RunDirectory:
         """
         self.check_spec()
         tables = self.tables
-        extra = privileged_inputs(tables) if self.recipe.privileged else None
+        extra = privileged_inputs() if self.recipe.privileged else None
         return [
             NetworkPolicy(t.seen.close(t.network), tables, f"{self.path.name}/seed-{t.seed}", extra)
             for t in self.all_trained()
         ]
 
 
-def privileged_inputs(tables: BeliefTables) -> Privileged:
+def privileged_inputs() -> Privileged:
     """What the clairvoyant sees beside the observation, as a function of the simulator."""
     from selfheal_rl.trainer.evaluate.yardsticks.clairvoyant import clairvoyant_inputs
 
-    return lambda core: clairvoyant_inputs(core, tables.causes)
+    return clairvoyant_inputs
 
 
 def versions() -> dict[str, str]:

@@ -60,7 +60,7 @@ class Progress:
 def make_learner(recipe: Recipe, seed: int, batch: RepairBatch) -> RepairPPO:
     """The recipe's learner on ``batch``."""
     ppo = recipe.ppo
-    env = RepairVecEnv(batch, privileged_inputs(batch.tables) if recipe.privileged else None)
+    env = RepairVecEnv(batch, privileged_inputs() if recipe.privileged else None)
     return RepairPPO(
         env,
         entropy=Schedule(*ppo.entropy),

@@ -37,7 +37,7 @@ def visit(
     """``n`` states that ``network`` meets, a fifth of its choices replaced by random ones."""
     rows = 512
     batch = RepairBatch(training_worlds(recipe), rows, tables, seed=TRAIN_SEED, pool=64)
-    env = RepairVecEnv(batch, privileged_inputs(tables) if recipe.privileged else None)
+    env = RepairVecEnv(batch, privileged_inputs() if recipe.privileged else None)
     observation = env.reset()
     facts, observations, masks = [], [], []
     while len(facts) * rows < n:
