@@ -178,8 +178,8 @@ def _run(path: Path) -> Contender:
     run = RunDirectory.open(path)
     policies = run.policies()
     members = []
-    for policy in policies:
-        mark = f"run:{policy.network.hash}:{policy.tables.hash}"
+    for policy, trained in zip(policies, run.all_trained(), strict=True):
+        mark = f"run:{trained.network.hash}:{policy.tables.hash}"
         members.append(Member(mark, _always(policy)))
     return Contender(path.name, "policy", tuple(members))
 
