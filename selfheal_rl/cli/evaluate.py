@@ -103,10 +103,15 @@ def evaluate(
     if as_json:
         print_json(report.to_json())
         return
-    console = Console() if Console().is_terminal else Console(width=TABLE_WIDTH)
+    console = _console()
     _tables(report, console)
     if html is not None:
         console.print(f"Report with plots: {html}", highlight=False)
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=TABLE_WIDTH)
 
 
 class _Watcher:
@@ -170,7 +175,7 @@ def _tables(report: "Report", console: Console) -> None:
             title=f"{name}: {rows[0]['tasks']:,} tasks each, best first",
             title_justify="left",
             header_style="bold",
-            padding=(0, 1),
+            padding=(0, 1, 0, 0),
             box=SIMPLE_HEAD,
         )
         table.add_column("policy", no_wrap=True)
@@ -188,8 +193,8 @@ def _tables(report: "Report", console: Console) -> None:
             )
         console.print(table)
     console.print(
-        "* best rule. Gap closed: share of the way from it to the clairvoyant; ≤ since the clairvoyant "
-        "is an estimate from below.\n"
+        "* best rule. Gap closed: share of the way from it to the clairvoyant; ≤, as that "
+        "is itself an estimate from below.\n"
         "r: completed of the tasks the agent alone fails; d: failed of those it completes. "
         "In brackets: 95 % over deployments and training seeds.",
         style="dim",
@@ -225,5 +230,19 @@ def _judge_gold(references: Sequence[str], path: Path, *, as_json: bool) -> None
     if as_json:
         print_json(found)
         return
-    emit(found["selectors"], as_json=False, title="First decisions on labelled incidents")
-    emit([found["classifier"]], as_json=False, title="Classifier")
+    n, dropped = found["rows"], found["dropped"]
+    title = f"First decisions on {n} labelled incidents ({dropped} without a good legal action)"
+    rows = [{"policy": s["policy"], **_good_and_bad(s)} for s in found["selectors"]]
+    console = _console()
+    emit(rows, as_json=False, title=title, console=console)
+    console.print("Shares good / bad; by whether an identical call can heal.", style="dim")
+    emit([found["classifier"]], as_json=False, title="Classifier", console=console)
+
+
+def _good_and_bad(shares: dict[str, Any]) -> dict[str, str]:
+    cells = {}
+    for stratum in ("all", "persistent", "transient", "open"):
+        tail = "" if stratum == "all" else f"_{stratum}"
+        good, bad = shares[f"good{tail}"], shares[f"bad{tail}"]
+        cells[stratum] = "-" if good is None else f"{good:.2f} / {bad:.2f}"
+    return cells
