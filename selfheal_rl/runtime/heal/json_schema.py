@@ -49,11 +49,9 @@ def types_of(schema: Schema) -> tuple[str, ...]:
 
 
 def has_type(value: Any, name: str) -> bool:
-    """Whether ``value`` is of JSON type ``name``; a bool is no number."""
+    """Whether ``value`` is of JSON type ``name``; a bool is no number, 4.0 no integer."""
     if isinstance(value, bool):
         return name == "boolean"
-    if name == "integer" and isinstance(value, float):
-        return value.is_integer()
     return isinstance(value, _PYTHON.get(name, (object,)))
 
 

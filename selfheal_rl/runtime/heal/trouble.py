@@ -1,5 +1,6 @@
 """What can be wrong with a reply: raised, an error inside a result, or an objection to it."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,12 @@ from selfheal_rl.runtime.diagnose import capture, detectors, results
 from selfheal_rl.runtime.heal.effects import Reply
 from selfheal_rl.runtime.heal.options import ToolSpec
 from selfheal_rl.runtime.heal.validation import Validator
+
+_BINDING = re.compile(
+    r"\(\) (?:got an unexpected keyword argument|missing \d+ required|takes |got multiple values"
+    r"|got some positional)"
+)
+"""How Python words a call that does not fit the function's parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +44,28 @@ class Trouble:
     def snapshot(self, **fields: Any) -> ErrorSnapshot:
         """The snapshot; ``fields`` as for ``snapshot_of``."""
         if self.error is not None:
-            return capture.snapshot_of(self.error, **fields)
+            shown = capture.snapshot_of(self.error, **fields)
+            if _never_entered(self.error):
+                # Known here and to nobody later: no line of the tool has run.
+                refused = {
+                    "error_type": "InvalidArgumentsError",
+                    "error_chain": (shown.error_type or "TypeError",),
+                    "message": f"invalid arguments: {shown.message}",
+                }
+                return shown.model_copy(update=refused)
+            return shown
         if self.objection is not None:
             shown = capture.snapshot_of(self.objection, **fields)
             return shown.model_copy(update={"status": "partial", "alarm": self.alarm})
         return capture.snapshot_of_result(self.value, alarm=self.alarm, **fields)
+
+
+def _never_entered(error: Exception) -> bool:
+    """True when the function refused the call's arguments before its first line ran."""
+    trace = error.__traceback__
+    if not isinstance(error, TypeError) or (trace is not None and trace.tb_next is not None):
+        return False
+    return bool(_BINDING.search(str(error)))
 
 
 class Checks:
