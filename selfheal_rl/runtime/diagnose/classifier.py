@@ -37,6 +37,7 @@ MOST_SECOND = 2.0
 CHAIN_SHARE = 0.7
 NAMED_SHARE = 0.8
 INNER_STATUS_SHARE = 0.9
+SOFT_TEXT_SHARE = 0.4
 WRAPPED_SHARE = 0.5
 """Weight of a 5xx status whose text reports an inner 4xx: the wrapper says little."""
 _REMAINING = ("x-ratelimit-remaining", "ratelimit-remaining")
@@ -202,6 +203,9 @@ def classify(snapshot: ErrorSnapshot) -> Diagnosis:
     _add_types(protocol, snapshot, named, data)
     _add_statuses(protocol, snapshot, inner, data)
     protocol.into(logits)
+    if snapshot.is_soft and snapshot.alarm is not None:
+        # The call returned: a detector's word counts for more than the wording of its objection.
+        logits = [SOFT_TEXT_SHARE * weight for weight in logits]
     _add_context(logits, snapshot, data)
     posterior = _softmax(logits)
     own = _last_component(snapshot.error_type)
