@@ -205,12 +205,14 @@ class RepairCore:
         return self._run_ahead(at, first=True)
 
     def step(
-        self, actions: NDArray[np.int64]
+        self, actions: NDArray[np.int64], waits_s: NDArray[np.float32] | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_], Ended]:
         """Apply one decision per row (rows that are not alive are left alone).
 
         Args:
             actions: int, shape (n,).
+            waits_s: seconds that ``backoff`` waits, shape (n,); None for our own schedule. For
+                libraries with a schedule of theirs.
 
         Returns:
             ``(reward, done, ended)`` with reward float32 (n,) and done bool (n,). Finished rows
@@ -219,7 +221,7 @@ class RepairCore:
         w = self.world
         actions = self._within_caps(np.asarray(actions, np.int64))
         before = self.utility.copy()
-        heal, duplicate, lost, give_up = self._outcome(actions)
+        heal, duplicate, lost, give_up = self._outcome(actions, waits_s)
         terminal = _TERMINAL[actions] & self.alive
         stop = terminal | give_up
         self._charge_harm(actions, heal, duplicate, lost)
@@ -242,7 +244,7 @@ class RepairCore:
         return np.where(over & ~_TERMINAL[actions], np.int64(A.ESCALATE), actions)
 
     def _outcome(
-        self, actions: NDArray[np.int64]
+        self, actions: NDArray[np.int64], waits_s: NDArray[np.float32] | None
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
         w, cause, col = self.world, self.cause, self._columns
         facts = self.facts
@@ -253,7 +255,9 @@ class RepairCore:
         seconds = w.seconds[actions].copy()
         waiting = actions == A.BACKOFF
         tries_wait = facts[_TRIES.start + A.BACKOFF]
-        seconds += np.where(waiting, jittered_wait_s(tries_wait, self.retry_after, other), 0)
+        if waits_s is None:
+            waits_s = jittered_wait_s(tries_wait, self.retry_after, other)
+        seconds += np.where(waiting, waits_s, np.float32(0.0))
         acts = self.alive
         tokens = w.tokens[actions]
         self.now += np.where(acts, seconds, 0.0)

@@ -35,7 +35,11 @@ class View:
 
 
 class SimPolicy(Protocol):
-    """Anything that chooses repairs in the simulator."""
+    """Anything that chooses repairs in the simulator.
+
+    A policy with a schedule of its own also has ``wait_s(facts) -> (N,)``: the seconds that its
+    ``backoff`` waits instead of ours.
+    """
 
     name: str
 
@@ -111,12 +115,14 @@ def run_tasks(
     _store(results, index, core.ended(calm, core.completed_rows(calm)))
     index = np.flatnonzero(waits)
     core.keep(index)
+    schedule: Callable[[FactMatrix], NDArray[np.float32]] | None = getattr(policy, "wait_s", None)
     while core.n:
         actions = np.asarray(policy.choose(View(core)), np.int64)
+        waits_s = None if schedule is None else schedule(core.facts)
         if observer is not None:
             observer(core, index, actions)
         results.decisions += core.n
-        _, done, ended = core.step(actions)
+        _, done, ended = core.step(actions, waits_s)
         _store(results, index, ended)
         if after is not None:
             after(core, index, actions)

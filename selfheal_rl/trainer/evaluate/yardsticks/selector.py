@@ -39,6 +39,8 @@ class SelectorPolicy:
         self.name = name or selector.name
         self.ignores_mask = bool(getattr(selector, "ignores_mask", False))
         self.tables: BeliefTables | None = getattr(selector, "tables", None)
+        self.wait_s = getattr(selector, "wait_s", None)
+        """The selector's own schedule of waits; None for the healer's."""
 
     def choose(self, view: View) -> NDArray[np.int64]:
         """One action per row.
