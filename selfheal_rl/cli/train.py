@@ -31,7 +31,7 @@ def train(
 
     A run that exists already is continued; Ctrl-C writes a checkpoint first.
     """
-    from selfheal_rl.trainer.train.train import stop_on_signal
+    from selfheal_rl.trainer.train.parallel import stop_on_signal
     from selfheal_rl.trainer.train.train import train as run_training
 
     run = _run(recipe, out, resume, decisions, seeds, worlds)

@@ -1,0 +1,1 @@
+"""Learning: recipes, PPO, run directories, export, and tuning of rule tables."""

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def _tower(name: str, arrays: Mapping[str, NDArray[Any]]) -> tuple[Layer, ...]:
         weight = np.asarray(arrays[f"{name}.{i}.weight"], np.float32)
         layers.append((weight, np.asarray(arrays[f"{name}.{i}.bias"], np.float32)))
     shapes = [w.shape for w, _ in layers]
-    fits = all(above[1] == below[0] for below, above in zip(shapes, shapes[1:], strict=False))
+    fits = all(above[1] == below[0] for below, above in pairwise(shapes))
     if not layers or not fits:
         raise ConfigError(f"network tower {name!r} has layers of shapes {shapes}; train again")
     return tuple(layers)

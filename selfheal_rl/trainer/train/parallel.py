@@ -1,82 +1,122 @@
-"""Seeds side by side, each in a process of its own on one thread; stops on request, never midway."""
+"""Long jobs side by side, each in a process of its own on one thread, with progress and a stop."""
 
 import os
+import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
-from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from selfheal_rl.core.values import SelfHealError
 from selfheal_rl.trainer.train.storage import RunError
 
 Report = Callable[[Any], None]
+Stop = Callable[[], bool]
 _POLL_S = 0.2
 
 
+@dataclass(frozen=True)
+class Job:
+    """Work for one process.
+
+    Attributes:
+        name: for messages.
+        function: a module-level function, called with the arguments, a report and a stop.
+        arguments: picklable.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
 @dataclass
-class _Job:
-    seed: int
+class _Running:
+    job: Job
     process: BaseProcess
     pipe: Connection
     failed: str | None = None
     ended: bool = False
 
 
-def train_seeds(
-    folder: Path,
-    seeds: Sequence[int],
+def run_jobs(
+    jobs: Sequence[Job],
     *,
-    jobs: int,
-    report: Report,
-    stop: Callable[[], bool],
-) -> None:
-    """Train seeds of the run in ``folder``, ``jobs`` at a time.
+    at_a_time: int,
+    report: Report = lambda value: None,
+    stop: Stop = lambda: False,
+    patient: bool = True,
+) -> list[str]:
+    """Run jobs in child processes.
 
     Args:
-        folder: an existing run directory.
-        seeds: those still to be trained.
-        jobs: processes at a time.
-        report: gets each :class:`~selfheal_rl.trainer.train.seed_run.Progress`.
-        stop: asked often; once True, every seed writes its checkpoint and ends.
+        jobs: in the order they are started.
+        at_a_time: processes running together.
+        report: gets whatever jobs report.
+        stop: asked often; once True no job is started.
+        patient: a stop waits until each running job has seen it and ended by itself; else running
+            jobs are terminated.
 
-    Raises:
-        RunError: a seed failed; the others were trained to their end all the same.
+    Returns:
+        What failed, one message each; the other jobs went on to their end.
     """
     context = get_context("spawn")
     stopping = context.Event()
-    waiting, running = list(seeds), list[_Job]()
+    waiting, running = list(jobs), list[_Running]()
     failures: list[str] = []
     try:
         while running or (waiting and not stopping.is_set()):
-            while waiting and len(running) < jobs and not stopping.is_set():
-                running.append(_start(context, folder, waiting.pop(0), stopping))
+            while waiting and len(running) < at_a_time and not stopping.is_set():
+                running.append(_start(context, waiting.pop(0), stopping))
             _listen(running, report)
-            failures += [f"seed {job.seed}: {job.failed}" for job in running if job.failed]
-            running = [job for job in running if not (job.ended or job.failed)]
+            failures += [f"{r.job.name}: {r.failed}" for r in running if r.failed]
+            running = [r for r in running if not (r.ended or r.failed)]
             if stop():
                 stopping.set()
+                if not patient:
+                    break
     finally:
         stopping.set()
-        for job in running:
-            job.process.join()
-    if failures:
-        raise RunError(
-            f"{'; '.join(failures)}; checkpoints are kept: correct the cause, then run "
-            f"'selfheal train --resume {folder}'"
-        )
+        for r in running:
+            if not patient:
+                r.process.terminate()
+            r.process.join()
+    return failures
 
 
-def _start(context: Any, folder: Path, seed: int, stopping: Event) -> _Job:
+@contextmanager
+def stop_on_signal() -> Iterator[Stop]:
+    """Within, Ctrl-C and SIGTERM ask to stop instead of interrupting; a second Ctrl-C interrupts.
+
+    Yields:
+        A function that says whether stopping was asked for.
+    """
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _start(context: Any, job: Job, stopping: Event) -> _Running:
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(
-        target=_work, args=(str(folder), seed, theirs, stopping), name=f"seed-{seed}"
-    )
-    # One thread per seed: it must be set before the child imports numpy.
+    process = context.Process(target=_work, args=(job, theirs, stopping), name=job.name)
+    # One thread each: it must be set before the child imports numpy.
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     try:
@@ -87,53 +127,58 @@ def _start(context: Any, folder: Path, seed: int, stopping: Event) -> _Job:
         else:
             os.environ["OMP_NUM_THREADS"] = before
     theirs.close()
-    return _Job(seed, process, ours)
+    return _Running(job, process, ours)
 
 
-def _listen(running: list[_Job], report: Report) -> None:
-    by_pipe = {job.pipe: job for job in running}
+def _listen(running: list[_Running], report: Report) -> None:
+    by_pipe = {r.pipe: r for r in running}
     for ready in wait(list(by_pipe), timeout=_POLL_S):
-        job = by_pipe[ready]  # type: ignore[index]
+        r = by_pipe[ready]  # type: ignore[index]
         try:
-            kind, value = job.pipe.recv()
-        except EOFError:
-            job.process.join()
-            job.ended = True
-            if job.process.exitcode != 0:
-                job.failed = f"its process ended with code {job.process.exitcode}"
+            kind, value = r.pipe.recv()
+        except (EOFError, OSError):
+            r.process.join()
+            r.ended = True
+            if r.process.exitcode != 0:
+                r.failed = f"its process ended with code {r.process.exitcode}"
             continue
         if kind == "progress":
             report(value)
         else:
-            job.failed = value
-            job.process.join()
+            r.failed = value
+            r.process.join()
 
 
-def _work(folder: str, seed: int, pipe: Connection, stopping: Event) -> None:
-    """In the child: train one seed."""
-    import signal
-
+def _work(job: Job, pipe: Connection, stopping: Event) -> None:
+    """In the child: one job."""
     # The parent decides when to stop; a Ctrl-C reaches the whole group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from selfheal_rl.trainer.train.rundir import RunDirectory
-    from selfheal_rl.trainer.train.seed_run import SeedRun
-
     parent = parent_process()
 
     def stop() -> bool:
         return stopping.is_set() or parent is None or not parent.is_alive()
 
-    def report(progress: Any) -> None:
+    def report(value: Any) -> None:
         try:
-            pipe.send(("progress", progress))
+            pipe.send(("progress", value))
         except OSError:
-            return  # the parent is gone; stop() sees that and ends on a checkpoint
+            return  # the parent is gone; stop() says so to jobs that can stop
 
     try:
-        SeedRun(RunDirectory.open(Path(folder)), seed).run(report, stop)
+        job.function(*job.arguments, report, stop)
     except SelfHealError as error:
         pipe.send(("failed", str(error)))
     except Exception:
         pipe.send(("failed", traceback.format_exc()))
     finally:
         pipe.close()
+
+
+def raise_failures(failures: Sequence[str], advice: str) -> None:
+    """Turn the messages of :func:`run_jobs` into one error.
+
+    Raises:
+        RunError: there are any.
+    """
+    if failures:
+        raise RunError(f"{'; '.join(failures)}; {advice}")

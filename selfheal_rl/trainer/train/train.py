@@ -1,18 +1,12 @@
 """Train a recipe from beginning to end, or from where it stopped to the end."""
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from selfheal_rl.trainer.train.parallel import train_seeds
+from selfheal_rl.trainer.train.parallel import Job, Report, Stop, raise_failures, run_jobs
 from selfheal_rl.trainer.train.recipe import Recipe
 from selfheal_rl.trainer.train.rundir import RunDirectory
 from selfheal_rl.trainer.train.storage import RunError, write_json
-
-Report = Callable[[Any], None]
 
 
 def open_or_create(path: Path, recipe: Recipe, *, name: str, command: str) -> RunDirectory:
@@ -37,7 +31,7 @@ def train(
     *,
     jobs: int = 1,
     report: Report = lambda progress: None,
-    stop: Callable[[], bool] = lambda: False,
+    stop: Stop = lambda: False,
 ) -> list[dict[str, Any]] | None:
     """Train every seed that is not finished.
 
@@ -48,20 +42,31 @@ def train(
         stop: once True, checkpoints are written and training ends.
 
     Returns:
-        One row per seed, best validation first in meaning, not in order; None when stopped early.
+        One row per seed; None when stopped early.
 
     Raises:
         RunError: a seed failed, or the worlds changed since the run began.
     """
     run.check_worlds()
     todo = [seed for seed in run.recipe.seeds if not _finished(run, seed)]
-    if todo:
-        train_seeds(run.path, todo, jobs=jobs, report=report, stop=stop)
+    work = [Job(f"seed {seed}", train_seed, (str(run.path), seed)) for seed in todo]
+    failures = run_jobs(work, at_a_time=jobs, report=report, stop=stop)
+    raise_failures(
+        failures,
+        f"checkpoints are kept: correct the cause, then run 'selfheal train --resume {run.path}'",
+    )
     if not all(_finished(run, seed) for seed in run.recipe.seeds):
         return None
     rows = results(run)
     write_json(run.path / "result.json", rows)
     return rows
+
+
+def train_seed(folder: str, seed: int, report: Report, stop: Stop) -> None:
+    """Train one seed of a run in this process."""
+    from selfheal_rl.trainer.train.seed_run import SeedRun
+
+    SeedRun(RunDirectory.open(Path(folder)), seed).run(report, stop)
 
 
 def results(run: RunDirectory) -> list[dict[str, Any]]:
@@ -82,29 +87,6 @@ def results(run: RunDirectory) -> list[dict[str, Any]]:
 def _finished(run: RunDirectory, seed: int) -> bool:
     trained = run.trained(seed)
     return trained is not None and trained.finished
-
-
-@contextmanager
-def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Within, Ctrl-C and SIGTERM ask to stop instead of interrupting; a second Ctrl-C interrupts.
-
-    Yields:
-        A function that says whether stopping was asked for.
-    """
-    asked = False
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        asked = True
-
-    before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def with_options(recipe: Recipe, **options: Any) -> Recipe:

@@ -1,7 +1,7 @@
 """Validation: greedy play on held-out deployments, the same luck for every checkpoint."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,10 @@ class HeldOut:
             np.repeat(np.arange(draws), tasks),
             seed,
         )
+
+    def take(self, at: NDArray[np.int64]) -> "HeldOut":
+        """The tasks with indices ``at``; ids and luck stay."""
+        return replace(self, tasks=self.tasks[at], draws=self.draws[at])
 
     def play(self, policy: SimPolicy, *, only_failing: bool = True) -> TaskResults:
         """Every task once."""
