@@ -159,7 +159,7 @@ _COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("seconds", "seconds", "{:.0f}"),
     ("escalated", "escal.", "{:.3f}"),
     ("r", "r", "{:.3f}"),
-    ("d", "d", "{:.4f}"),
+    ("d", "d", "{:.3f}"),
 )
 _NARROW = ("completion", "utility", "gap_closed", "r", "d")
 """What is shown on a terminal too narrow for all, without intervals."""
