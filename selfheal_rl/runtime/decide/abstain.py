@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfheal_rl.core.situation import N_SLOTS, SLOTS
+from selfheal_rl.core.situation import N_SLOTS, SLOTS, encode, legal_mask
 from selfheal_rl.core.values import ArtifactError, RepairAction
 from selfheal_rl.runtime.decide.onnx_policy import OnnxPolicy
 from selfheal_rl.runtime.decide.selector import BoolMatrix, FloatMatrix, Selector
@@ -102,6 +102,14 @@ class AbstainingSelector:
             abstains |= answer.disagreement > self._unsure
         return answer.logits, abstains
 
+    def action(self, facts: FloatMatrix) -> int:
+        """The action of a single row of facts, (N_FACTS, 1): the fast path."""
+        observation, mask = encode(facts, self.tables), legal_mask(facts)
+        held = self._hold(observation)
+        if self.outside(held)[0] or not np.isinf(self._unsure):
+            return int(self.probabilities(facts, observation, mask).argmax())
+        return self.policy.action(held, mask)
+
     def probabilities(
         self, facts: FloatMatrix, observation: FloatMatrix, mask: BoolMatrix
     ) -> FloatMatrix:
@@ -115,8 +123,6 @@ class AbstainingSelector:
 
     def reason(self, facts: FloatMatrix, action: RepairAction) -> str:
         """Says when the rules decided, and why the policy did not."""
-        from selfheal_rl.core.situation import encode, legal_mask
-
         observation = encode(facts, self.tables)
         _, abstains = self.decided(observation, legal_mask(facts))
         if not abstains[0]:
