@@ -10,8 +10,9 @@ from selfheal_rl.core.situation import BeliefTables, FactMatrix, encode, legal_m
 from selfheal_rl.core.values import ConfigError
 from selfheal_rl.trainer.sim.compile import CompiledWorld
 from selfheal_rl.trainer.sim.deployments import Deployments, draw_deployments
-from selfheal_rl.trainer.sim.dynamics import Ended, RepairCore
+from selfheal_rl.trainer.sim.dynamics import RepairCore
 from selfheal_rl.trainer.sim.luck import key_of
+from selfheal_rl.trainer.sim.state import Ended
 
 
 @dataclass

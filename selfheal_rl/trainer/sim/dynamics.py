@@ -5,8 +5,6 @@ row that is not finished waits for a decision. Reward is utility: the value of a
 less prices of time, tokens, people and harm; it is undiscounted and sums to the task's utility.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +15,6 @@ from selfheal_rl.core.situation import (
     N_FACTS,
     FactMatrix,
     jittered_wait_s,
-    planned_wait_s,
     repeat_unsafe,
     rows,
 )
@@ -27,82 +24,28 @@ from selfheal_rl.core.values import (
     EFFECTS,
     N_ACTIONS,
     REPEATS,
-    SEAMS,
     TERMINAL,
     RepairAction,
 )
 from selfheal_rl.trainer.sim.compile import PICK, CompiledWorld
 from selfheal_rl.trainer.sim.deployments import Deployments
 from selfheal_rl.trainer.sim.luck import draw, fraction, integer, key_of
+from selfheal_rl.trainer.sim.present import present
+from selfheal_rl.trainer.sim.state import Ended, TaskState
 
 A = RepairAction
-_KIND, _SEEN, _TRIES, _RUN = rows("kind"), rows("seen"), rows("tries"), rows("run")
-_EFFECT_STATE, _SIGN, _AVAILABLE = rows("effect_state"), rows("sign"), rows("available")
-_EFFECTS = rows("effects")
+_TRIES = rows("tries")
 _CATEGORY = np.array(
     [CATEGORIES.index(c) if (c := CATEGORY[a]) is not None else -1 for a in RepairAction]
 )
 _REPEATS = np.isin(np.arange(N_ACTIONS), sorted(REPEATS))
 _TERMINAL = np.isin(np.arange(N_ACTIONS), sorted(TERMINAL))
-_STATE_AND_SIGNS = slice(_EFFECT_STATE.start, _SIGN.stop)
-_EFFECTS_EYE = np.eye(len(EFFECTS), dtype=np.float32)
-_ATTEMPTS_LEFT = (1.0 - np.arange(MAX_ATTEMPTS_INCIDENT + 2) / MAX_ATTEMPTS_INCIDENT).astype(
-    np.float32
-)
 _PICK_BITS = PICK.bit_length() - 1
-
-
-def _runs() -> FactMatrix:
-    """Column (category + 1) * 3 + run of the run facts: 0, 0.5 or 1 in the category's row."""
-    table = np.zeros((len(CATEGORIES), (len(CATEGORIES) + 1) * 3), np.float32)
-    for i in range(len(CATEGORIES)):
-        table[i, (i + 1) * 3 + 1], table[i, (i + 1) * 3 + 2] = 0.5, 1.0
-    return table
-
-
-_RUNS = _runs()
 _FIRST, _OUTCOME, _AGAIN, _GAP = 1, 2, 3, 4
-HISTORY = MAX_ATTEMPTS_INCIDENT + 1
-EWMA = 0.2
-"""Weight of the latest call in a tool's failure rate, as the runtime keeps it."""
-_FAILURE_RATE = (1.0 - (1.0 - EWMA) ** np.arange(1, HISTORY + 2)).astype(np.float32)
 
 
-@dataclass
-class Ended:
-    """Tasks that ended in a step, one entry per ended row.
-
-    Attributes:
-        row: index into the core's rows.
-        task: task ids.
-        draw: deployment of each.
-        completed: bool; end state right and in time, without a human.
-        utility: the whole task's.
-        quality: of the result, 0 when not completed.
-        seconds: since the task began.
-        tokens: spent on repairs.
-        attempts: decisions that were not terminal.
-        incidents: failures met.
-        escalated, degraded, harmed: bool.
-    """
-
-    row: NDArray[np.int64]
-    task: NDArray[np.int64]
-    draw: NDArray[np.int64]
-    completed: NDArray[np.bool_]
-    utility: NDArray[np.float64]
-    quality: NDArray[np.float32]
-    seconds: NDArray[np.float64]
-    tokens: NDArray[np.float32]
-    attempts: NDArray[np.int64]
-    incidents: NDArray[np.int64]
-    escalated: NDArray[np.bool_]
-    degraded: NDArray[np.bool_]
-    harmed: NDArray[np.bool_]
-
-
-class RepairCore:
-    """State of N tasks of one world.
+class RepairCore(TaskState):
+    """N tasks of one world and what happens to them.
 
     Args:
         world: compiled.
@@ -121,57 +64,13 @@ class RepairCore:
         seed: int,
         only_failing: bool = True,
     ) -> None:
-        self.world, self.deployments, self.n, self.seed = world, deployments, n, seed
+        super().__init__(n)
+        self.world, self.deployments, self.seed = world, deployments, seed
         self.only_failing = only_failing
         self.prices = world.world.prices
         self._facts: FactMatrix = np.zeros((N_FACTS, n), np.float32)
         self._facts[FACTS["share.money_left"]] = 1.0
         self._stale = True
-        for name, dtype in _STATE.items():
-            setattr(self, name, np.zeros(n, dtype))
-        self.variants_seen = np.zeros((HISTORY, n), np.int16)
-        self.actions_tried = np.zeros((HISTORY, n), np.int8)
-        self.alive = np.zeros(n, np.bool_)
-        self._columns = np.arange(n)
-
-    # State arrays, declared for readers and type checkers; all of shape (n,).
-    task: NDArray[np.int64]
-    draw: NDArray[np.int64]
-    key: NDArray[np.uint64]
-    n_steps: NDArray[np.int64]
-    step_no: NDArray[np.int64]
-    host: NDArray[np.int64]
-    now: NDArray[np.float64]
-    opened: NDArray[np.float64]
-    ends: NDArray[np.float64]
-    cause: NDArray[np.int64]
-    variant: NDArray[np.int64]
-    tool: NDArray[np.int64]
-    effects: NDArray[np.int64]
-    has_key: NDArray[np.bool_]
-    attempts: NDArray[np.int64]
-    task_attempts: NDArray[np.int64]
-    incidents: NDArray[np.int64]
-    log_calm: NDArray[np.float32]
-    """log P(a healthy step)."""
-    category: NDArray[np.int64]
-    """Category of the latest attempt, -1 for none."""
-    run: NDArray[np.int64]
-    """How often in a row, up to 2."""
-    fresh: NDArray[np.bool_]
-    """The incident opened since facts were last presented."""
-    same: NDArray[np.bool_]
-    progress: NDArray[np.bool_]
-    quality: NDArray[np.float32]
-    broken: NDArray[np.bool_]
-    utility: NDArray[np.float64]
-    tokens: NDArray[np.float32]
-    retry_after: NDArray[np.float32]
-    last_ok: NDArray[np.float64]
-    outage_until: NDArray[np.float64]
-    outage_cause: NDArray[np.int64]
-    outage_tool: NDArray[np.int64]
-    bypassed: NDArray[np.bool_]
 
     def begin(
         self, at: NDArray[np.int64], tasks: NDArray[np.int64], draws: NDArray[np.int64]
@@ -197,11 +96,7 @@ class RepairCore:
         frailty = w.frailty[integer(bits, 20, 8)]
         rate = shape.failure_rate * frailty * self.deployments.rate[draws]
         self.log_calm[at] = np.log1p(-np.clip(rate, 1e-4, 0.95))
-        for name in _ZEROED:
-            getattr(self, name)[at] = 0
-        self.quality[at] = 1.0
-        self.outage_tool[at] = -1
-        self.alive[at] = True
+        self.clear(at)
         return self._run_ahead(at, first=True)
 
     def step(
@@ -246,7 +141,7 @@ class RepairCore:
     def _outcome(
         self, actions: NDArray[np.int64], waits_s: NDArray[np.float32] | None
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        w, cause, col = self.world, self.cause, self._columns
+        w, cause, col = self.world, self.cause, self.columns
         facts = self.facts
         nth = facts[_TRIES.start + actions, col].astype(np.int64)
         place = self.step_no * 8 + np.minimum(self.incidents, 7)
@@ -343,55 +238,9 @@ class RepairCore:
     def facts(self) -> FactMatrix:
         """Facts of every row, float32 (N_FACTS, n); built when first looked at after a change."""
         if self._stale:
-            self._present()
+            present(self, self.world, self._facts)
             self._stale = False
         return self._facts
-
-    def _present(self) -> None:
-        w, f, variant = self.world, self._facts, self.variant
-        keep = ~self.fresh
-        np.take(w.posterior, variant, axis=1, out=f[_KIND], mode="clip")
-        f[_SEEN] *= keep
-        np.maximum(f[_SEEN], f[_KIND], out=f[_SEEN])
-        f[_TRIES] *= keep
-        self.fresh[:] = False
-        np.take(w.state_and_signs, variant, axis=1, out=f[_STATE_AND_SIGNS], mode="clip")
-        np.take(_EFFECTS_EYE, self.effects, axis=1, out=f[_EFFECTS], mode="clip")
-        profile = self.host * len(SEAMS) + w.seam[self.cause]
-        np.take(w.available, profile, axis=1, out=f[_AVAILABLE], mode="clip")
-        code = (self.category + 1) * 3 + self.run
-        np.take(_RUNS, code, axis=1, out=f[_RUN], mode="clip")
-        f[FACTS["flag.has_key"]] = self.has_key
-        f[FACTS["flag.same_message"]] = self.same
-        f[FACTS["flag.progress"]] = self.progress
-        f[FACTS["seconds.latency"]] = w.latency_s[variant]
-        self._present_shares(f, w.context[variant])
-        self._present_seconds(f)
-
-    def _present_shares(self, f: FactMatrix, context: NDArray[np.float32]) -> None:
-        n_steps = self.n_steps.astype(np.float32)
-        step = self.step_no.astype(np.float32)
-        usual = step / n_steps * np.float32(0.6)
-        f[FACTS["share.context"]] = np.where(context >= 0, context, usual)
-        f[FACTS["share.step"]] = (step + np.float32(1.0)) / n_steps
-        f[FACTS["share.attempts_left"]] = _ATTEMPTS_LEFT[self.attempts]
-        left = MAX_ATTEMPTS_TASK - np.minimum(self.task_attempts, MAX_ATTEMPTS_TASK)
-        f[FACTS["share.task_attempts_left"]] = left * (1.0 / MAX_ATTEMPTS_TASK)
-        budget = np.float32(self.world.world.task.token_budget)
-        f[FACTS["share.tokens_left"]] = np.maximum(1.0 - self.tokens / budget, 0.0)
-        f[FACTS["share.failure_rate"]] = _FAILURE_RATE[self.attempts]
-        f[FACTS["count.tool_failures"]] = self.attempts + 1
-        f[FACTS["count.task_failures"]] = self.incidents - 1
-
-    def _present_seconds(self, f: FactMatrix) -> None:
-        now = self.now
-        np.subtract(now, self.opened, out=f[FACTS["seconds.incident"]], casting="same_kind")
-        f[FACTS["seconds.task"]] = now
-        f[FACTS["seconds.deadline_left"]] = np.maximum(self.world.world.task.deadline_s - now, 0.0)
-        f[FACTS["seconds.retry_after"]] = self.retry_after
-        tries = f[_TRIES.start + A.BACKOFF]
-        f[FACTS["seconds.next_wait"]] = planned_wait_s(tries, self.retry_after)
-        np.subtract(now, self.last_ok, out=f[FACTS["seconds.since_ok"]], casting="same_kind")
 
     def _heal(self, at: NDArray[np.int64], actions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Close incidents and run on; True where another failure waits."""
@@ -535,63 +384,5 @@ class RepairCore:
 
     def keep(self, at: NDArray[np.int64]) -> None:
         """Drop all rows but ``at``; for runs over a fixed list of tasks."""
-        self.n = len(at)
-        for name in _STATE:
-            setattr(self, name, getattr(self, name)[at])
-        self.alive = self.alive[at]
+        self.take(at)
         self._facts = np.ascontiguousarray(self._facts[:, at])
-        self.variants_seen = self.variants_seen[:, at]
-        self.actions_tried = self.actions_tried[:, at]
-        self._columns = np.arange(self.n)
-
-
-_STATE: dict[str, type] = {
-    "task": np.int64,
-    "draw": np.int64,
-    "key": np.uint64,
-    "n_steps": np.int64,
-    "step_no": np.int64,
-    "host": np.int64,
-    "now": np.float64,
-    "opened": np.float64,
-    "ends": np.float64,
-    "cause": np.int64,
-    "variant": np.int64,
-    "tool": np.int64,
-    "effects": np.int64,
-    "has_key": np.bool_,
-    "attempts": np.int64,
-    "task_attempts": np.int64,
-    "incidents": np.int64,
-    "log_calm": np.float32,
-    "category": np.int64,
-    "run": np.int64,
-    "fresh": np.bool_,
-    "same": np.bool_,
-    "progress": np.bool_,
-    "quality": np.float32,
-    "broken": np.bool_,
-    "utility": np.float64,
-    "tokens": np.float32,
-    "retry_after": np.float32,
-    "last_ok": np.float64,
-    "outage_until": np.float64,
-    "outage_cause": np.int64,
-    "outage_tool": np.int64,
-    "bypassed": np.bool_,
-}
-_ZEROED = (
-    "step_no",
-    "now",
-    "attempts",
-    "task_attempts",
-    "incidents",
-    "broken",
-    "utility",
-    "tokens",
-    "outage_until",
-    "outage_cause",
-    "bypassed",
-    "retry_after",
-    "last_ok",
-)

@@ -15,8 +15,8 @@ from selfheal_rl.trainer.sim.batch import RepairBatch
 from selfheal_rl.trainer.sim.belief_tables import belief_tables
 from selfheal_rl.trainer.sim.compile import CompiledWorld, load_world
 from selfheal_rl.trainer.sim.deployments import TRAINING_POOL, Deployments, draw_deployments
-from selfheal_rl.trainer.sim.dynamics import Ended
 from selfheal_rl.trainer.sim.render import incident_of_row, snapshot_of_row
+from selfheal_rl.trainer.sim.state import Ended
 
 ENV_ID = "selfheal_rl/Repair-v0"
 Worlds = str | CompiledWorld | Sequence[str | CompiledWorld]

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from selfheal_rl.core.situation import BeliefTables, FactMatrix, encode, legal_mask
 from selfheal_rl.trainer.sim.compile import CompiledWorld
 from selfheal_rl.trainer.sim.deployments import Deployments
-from selfheal_rl.trainer.sim.dynamics import Ended, RepairCore
+from selfheal_rl.trainer.sim.dynamics import RepairCore
+from selfheal_rl.trainer.sim.state import Ended
 
 Observer = Callable[[RepairCore, NDArray[np.int64], NDArray[np.int64]], None]
 
