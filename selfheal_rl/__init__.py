@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from selfheal_rl.runtime.heal import ResultInfo as ResultInfo
     from selfheal_rl.runtime.heal import ToolSpec as ToolSpec
     from selfheal_rl.runtime.heal import incident as incident
+    from selfheal_rl.runtime.heal import set_active as set_active
+    from selfheal_rl.runtime.heal import set_testing as set_testing
 
 _HOMES = {
     "Budget": "selfheal_rl.runtime.heal",
@@ -24,6 +26,8 @@ _HOMES = {
     "SelfHealError": "selfheal_rl.core.values",
     "ToolSpec": "selfheal_rl.runtime.heal",
     "incident": "selfheal_rl.runtime.heal",
+    "set_active": "selfheal_rl.runtime.heal",
+    "set_testing": "selfheal_rl.runtime.heal",
 }
 __all__ = sorted(_HOMES)
 

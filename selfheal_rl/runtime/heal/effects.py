@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from selfheal_rl.core.values import Clock
+from selfheal_rl.runtime.heal.switches import attempts_cap
 
 R = TypeVar("R")
 
@@ -90,7 +91,8 @@ def perform(effect: Effect, clock: Clock) -> Reply:
             value = effect.function(*effect.args, **effect.kwargs)
         elif isinstance(effect, Sleep):
             value = None
-            clock.sleep(effect.seconds)
+            if attempts_cap() is None:
+                clock.sleep(effect.seconds)
         else:
             value = effect.function()
     except Exception as error:
@@ -106,7 +108,8 @@ async def aperform(effect: Effect, clock: Clock) -> Reply:
             value = await _acall(effect)
         elif isinstance(effect, Sleep):
             value = None
-            await clock.asleep(effect.seconds)
+            if attempts_cap() is None:
+                await clock.asleep(effect.seconds)
         else:
             value = await asyncio.to_thread(effect.function)
     except Exception as error:

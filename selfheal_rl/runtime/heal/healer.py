@@ -63,6 +63,7 @@ class Healer:
         explore: share of decisions that try another reversible action; 0 for none.
         sample: draw from the policy's probabilities instead of taking the largest.
         explain: record reasons with each decision; by default when there is a journal.
+        pass_through: exception types that are control flow, not failures: never touched.
 
     Raises:
         ConfigError: an option is wrong, or names something unknown.
@@ -92,6 +93,7 @@ class Healer:
         explore: float = 0.0,
         sample: bool = False,
         explain: bool | None = None,
+        pass_through: tuple[type[Exception], ...] = (),
     ) -> None:
         if permission not in (1, 2, 3):
             raise ConfigError(f"permission is {permission!r}; expected 1, 2 or 3")
@@ -99,6 +101,7 @@ class Healer:
         self.budget, self.prices = budget or Budget(), prices or Prices()
         self.clock: Clock = clock or SystemClock()
         self.seed, self.raise_healing_failed = seed, raise_healing_failed
+        self.pass_through = pass_through
         self._faults: dict[str, str] = {}
         self._incidents = 0
         self._specs: dict[tuple[Any, int], tuple[ToolSpec, Callable[..., Any]]] = {}

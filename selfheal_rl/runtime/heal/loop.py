@@ -26,6 +26,7 @@ from selfheal_rl.runtime.heal.call import Call
 from selfheal_rl.runtime.heal.effects import Steps
 from selfheal_rl.runtime.heal.notes import attach, summary
 from selfheal_rl.runtime.heal.options import DEADLINE_S
+from selfheal_rl.runtime.heal.switches import attempts_cap
 from selfheal_rl.runtime.heal.task import ToolRecord
 from selfheal_rl.runtime.heal.trouble import Trouble
 from selfheal_rl.runtime.journal import JournalProtocol
@@ -207,9 +208,11 @@ def _budget_left(healer: "Healer", call: Call, now: float) -> BudgetLeft:
         tokens = 1.0 - task.tokens / budget.tokens
     if task is not None and budget.money:
         money = 1.0 - task.money / budget.money
+    cap = attempts_cap()
+    allowed = budget.attempts if cap is None else min(cap, budget.attempts)
     used = task.attempts if task is not None else spent
     return BudgetLeft(
-        attempts=max(0, budget.attempts - spent - incident.inherited),
+        attempts=max(0, allowed - spent - incident.inherited),
         task_attempts=max(0, budget.task_attempts - used),
         deadline_s=max(0.0, deadline),
         tokens=min(max(tokens, 0.0), 1.0),

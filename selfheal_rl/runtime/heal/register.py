@@ -22,6 +22,13 @@ def make_tool(
         ConfigError: an option is missing, unknown or wrong.
     """
     name = str(options.get("name") or getattr(function, "__name__", "tool"))
+    if not callable(function):
+        raise ConfigError(f"tool {name!r}: got {function!r}; expected a function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigError(
+            f"tool {name!r} is a generator: its failures come while it is read, where this release "
+            "does not heal; expected a function that returns its result whole"
+        )
     is_async = _is_async(function)
     spec = make_spec(name, options, is_async=is_async)
     _check_hooks(spec, is_async)

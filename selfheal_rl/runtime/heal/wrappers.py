@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 from selfheal_rl.runtime.heal.call import ResultInfo, Tool
 from selfheal_rl.runtime.heal.effects import Invoke, Reply, Steps, run_async, run_sync
 from selfheal_rl.runtime.heal.loop import Final, heal, settle
+from selfheal_rl.runtime.heal.notes import incident
+from selfheal_rl.runtime.heal.switches import is_active
 from selfheal_rl.runtime.heal.task import CURRENT, Task, ToolRecord
 from selfheal_rl.runtime.heal.trouble import Trouble
 
 if TYPE_CHECKING:
     from selfheal_rl.runtime.heal.healer import Healer
+
+_SAME_MOMENT_S = 1e-3
+"""Slack between the two clocks."""
 
 
 def wrap(healer: "Healer", tool: Tool) -> Any:
@@ -94,6 +99,9 @@ def after(
     """What follows a call's reply: its checks, then healing or bookkeeping."""
     trouble = _trouble(healer, tool, reply)
     if trouble is not None:
+        if not _is_ours(healer, tool, trouble):
+            record.failed()
+            return Final(trouble.value, trouble.error)
         call = healer.call_of(tool, args, kwargs, trouble, record, task)
         return (yield from heal(healer, call))
     now = healer.clock.monotonic()
@@ -102,6 +110,24 @@ def after(
     else:
         record.succeeded(now)
     return Final(reply.value)
+
+
+def _is_ours(healer: "Healer", tool: Tool, trouble: Trouble) -> bool:
+    """False for what is only observed: control flow, and what an inner seam has dealt with."""
+    if not is_active():
+        return False
+    error = trouble.error
+    if error is None:
+        return True
+    if isinstance(error, healer.pass_through):
+        return False
+    handled = incident(error)
+    if handled is None or handled.snapshot.call.tool == tool.spec.name:
+        return True
+    # A tool that called another healed tool: to repeat it would multiply the attempts.
+    last = handled.attempts[-1]
+    closed = last.started + last.seconds
+    return closed < healer.clock.now() - trouble.seconds - _SAME_MOMENT_S
 
 
 def _trouble(healer: "Healer", tool: Tool, reply: Reply) -> Trouble | None:

@@ -1,1 +1,5 @@
-"""Adapters that bring the healer to frameworks; plain functions need none."""
+"""Adapters that bring the healer to an agent; so far for plain functions."""
+
+from selfheal_rl.runtime.integrations.functions import heal_functions
+
+__all__ = ["heal_functions"]
