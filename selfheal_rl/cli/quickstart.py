@@ -38,13 +38,20 @@ def stages(out: Path) -> tuple[Stage, ...]:
     run, policy, journal = str(out / "run"), str(out / "policy"), str(out / "journal.db")
     return (
         Stage("Train a repair policy on simulated failures", ("train", RECIPE, "--out", run)),
-        Stage("Judge it against rules and libraries, same luck for all", ("evaluate", run)),
+        Stage("Judge it against rules and libraries, same luck for all", _evaluate(out, run)),
         Stage("Export it as a file of a few kilobytes", ("export", run, "--out", policy)),
         Stage(
             "Watch it heal an agent on real components",
             ("lab", "--policy", policy, "--journal", journal),
         ),
     )
+
+
+def _evaluate(out: Path, run: str) -> tuple[str, ...]:
+    # Few draws and tasks: a first look. `selfheal evaluate` alone uses 32 draws of 4,096 tasks.
+    size = ("--world", "mcp-office", "--world", "web-api", "--draws", "8", "--tasks", "512")
+    report = ("--html", str(out / "report.html"), "--run", run)
+    return ("evaluate", run, *size, *report, "--resume", str(out / "evaluation"))
 
 
 def quickstart(
@@ -93,6 +100,7 @@ def _next_steps(out: Path) -> str:
     return (
         "\n[bold]Next[/]\n"
         f"  heal your own calls   Healer(policy={str(out / 'policy')!r}), see README.md\n"
+        f"  read the report       {out / 'report.html'}\n"
         f"  see each decision     selfheal incidents --journal {out / 'journal.db'}\n"
         "  train on your world   selfheal init my-agent, then edit my-agent/envs\n"
         "  train for longer      selfheal train default"
