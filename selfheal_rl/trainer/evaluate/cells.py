@@ -129,6 +129,7 @@ class _Tally:
 
     def __init__(self, policy: SimPolicy) -> None:
         self.policy, self.name = policy, policy.name
+        self.wait_s = getattr(policy, "wait_s", None)
         self.tried = np.zeros((N_KINDS, N_ACTIONS), np.int64)
         self.healed = np.zeros_like(self.tried)
         self.opened = np.zeros(N_KINDS, np.int64)

@@ -28,6 +28,8 @@ LADDERS = (HAND_LADDER, TUNED, PER_WORLD)
 """The rules; the best of them in a world is the one a learned policy must beat there."""
 PLANNERS = ("lookahead-1", "lookahead-2")
 MIXTURE = ("mcp-office", "code-shell", "web-api", "llm-output")
+MARK = "+"
+"""Stands between the id of a world and what was changed in it."""
 _VERSION = 3
 """Counts changes to the planners, so that cells played by an older one are not reused."""
 
@@ -62,6 +64,11 @@ class Contender:
     world: str | None = None
 
 
+def base_id(world: str) -> str:
+    """The id of the world that a changed one was made from."""
+    return world.partition(MARK)[0]
+
+
 def mixture_tables(world: CompiledWorld) -> BeliefTables:
     """Belief tables of the bundled mixture when it knows the world's causes, else the world's."""
     bundled = list_worlds()
@@ -82,7 +89,8 @@ def standard(worlds: Sequence[str], tables: BeliefTables | None = None) -> list[
     found = [resolve(name, tables) for name in RIVALS]
     bundled = list_policies()
     found += [resolve(name) for name in (HAND_LADDER, TUNED) if name in bundled]
-    found += [_ladder_of(world) for world in worlds if f"ladder-{world}" in bundled]
+    own = dict.fromkeys(base_id(world) for world in worlds)
+    found += [_ladder_of(world) for world in own if f"ladder-{world}" in bundled]
     if "bandit" in bundled:
         found.append(resolve("bandit"))
     found += [resolve(name, tables) for name in PLANNERS]

@@ -46,8 +46,8 @@ from selfheal_rl.runtime.diagnose import classify
 from selfheal_rl.runtime.diagnose.accuracy import score, snapshot_of_row
 from selfheal_rl.trainer.evaluate.contenders import resolve
 from selfheal_rl.trainer.sim.compile import load_world
-from selfheal_rl.trainer.sim.present import EWMA
 from selfheal_rl.trainer.sim.episodes import SimPolicy, View
+from selfheal_rl.trainer.sim.present import EWMA
 
 A = RepairAction
 Row = Mapping[str, Any]

@@ -14,6 +14,7 @@ from selfheal_rl.trainer.evaluate.contenders import (
     ALONE,
     LADDERS,
     Contender,
+    base_id,
     fingerprint,
     resolve,
     standard,
@@ -128,7 +129,7 @@ def evaluate(
         judged = [
             _judge(held, c, max_seeds, cache, watcher)
             for c in field
-            if c.world in (None, world.world.id)
+            if c.world in (None, base_id(world.world.id))
         ]
         boot = Bootstrap(draws, np.random.default_rng([seed, draws]))
         rows += world_rows(judged, boot)

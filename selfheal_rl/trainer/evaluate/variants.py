@@ -7,7 +7,7 @@ from typing import Any
 from selfheal_rl.core.catalog import find_world, list_worlds, load_toml, unknown_key
 from selfheal_rl.core.values import KINDS, ConfigError, Effects, FaultKind
 from selfheal_rl.runtime.diagnose import classify
-from selfheal_rl.trainer.evaluate.contenders import MIXTURE
+from selfheal_rl.trainer.evaluate.contenders import MARK, MIXTURE
 from selfheal_rl.trainer.sim.compile import CompiledWorld, compile_world, symptom_snapshot
 from selfheal_rl.trainer.sim.schema import Cause, World
 
@@ -59,7 +59,7 @@ def all_false_alarms(world: World) -> World | None:
         and (e := cause.repair.get("continue")) is not None
         and e.ok / e.n >= HARMLESS
     }
-    return _with(world, kept)
+    return _with(world, kept, "false-alarms")
 
 
 def halve_assumed(world: World) -> World:
@@ -73,7 +73,7 @@ def halve_assumed(world: World) -> World:
             _halve(figure, "ok")
         for figure in cause["harm"].values():
             _halve(figure, "p")
-    return World.model_validate(body)
+    return World.model_validate(body).model_copy(update={"id": f"{world.id}{MARK}halved"})
 
 
 def _halve(figure: dict[str, Any], key: str) -> None:
@@ -83,7 +83,8 @@ def _halve(figure: dict[str, Any], key: str) -> None:
 
 def keep_kind(world: World, kind: FaultKind) -> World | None:
     """Only the causes whose most frequent symptom is of ``kind``; None when there are none."""
-    return _with(world, {n: c for n, c in world.causes.items() if main_kind(c) is kind})
+    kept = {n: c for n, c in world.causes.items() if main_kind(c) is kind}
+    return _with(world, kept, f"only-{kind.value}")
 
 
 def main_kind(cause: Cause) -> FaultKind:
@@ -98,14 +99,15 @@ def kinds_of(world: World) -> tuple[FaultKind, ...]:
     return tuple(kind for kind in KINDS if kind in found)
 
 
-def _with(world: World, causes: dict[str, Cause]) -> World | None:
+def _with(world: World, causes: dict[str, Cause], what: str) -> World | None:
     if not causes:
         return None
     # A write-only cause needs the cause that reads meet in its place.
     for cause in list(causes.values()):
         if cause.otherwise is not None:
             causes.setdefault(cause.otherwise, world.causes[cause.otherwise])
-    return world.model_copy(update={"causes": causes, "kind_mix": {}})
+    update = {"causes": causes, "kind_mix": {}, "id": f"{world.id}{MARK}{what}"}
+    return world.model_copy(update=update)
 
 
 def _kind(name: str) -> FaultKind:
