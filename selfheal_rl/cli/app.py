@@ -48,7 +48,7 @@ COMMANDS: tuple[CommandInfo, ...] = (
     CommandInfo("train", "Train a repair policy on simulated failures.", _LEARN),
     CommandInfo("tune-ladder", "Tune a table of rules, the yardstick a policy must beat.", _LEARN),
     CommandInfo("evaluate", "Judge a policy against rules, libraries and a clairvoyant.", _LEARN),
-    CommandInfo("export", "Write a trained policy as an artifact of a few kilobytes.", _LEARN),
+    CommandInfo("export", "Write a trained policy as a small, verified artifact.", _LEARN),
     CommandInfo("lab", "Run an agent on real components that really fail.", _RUN),
     CommandInfo("incidents", "Show what the healer did, and why.", _RUN),
     CommandInfo("worlds", "List the worlds policies are trained in, or show one.", _LOOK),

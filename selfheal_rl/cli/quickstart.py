@@ -39,7 +39,7 @@ def stages(out: Path) -> tuple[Stage, ...]:
     return (
         Stage("Train a repair policy on simulated failures", ("train", RECIPE, "--out", run)),
         Stage("Judge it against rules and libraries, same luck for all", _evaluate(out, run)),
-        Stage("Export it as a file of a few kilobytes", ("export", run, "--out", policy)),
+        Stage("Export it as a small, verified artifact", ("export", run, "--out", policy)),
         Stage(
             "Watch it heal an agent on real components",
             ("lab", "--policy", policy, "--journal", journal),
