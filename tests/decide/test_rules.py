@@ -22,7 +22,7 @@ from selfheal_rl.core.values import (
     IllegalMaskError,
     RepairAction,
 )
-from selfheal_rl.runtime.decide.ladder_artifact import write_ladder
+from selfheal_rl.runtime.decide.ladder_artifact import refresh_ladder, write_ladder
 from selfheal_rl.runtime.decide.rules import N_RUNGS, Ladder, LadderSelector
 
 A = RepairAction
@@ -158,3 +158,10 @@ def test_a_rung_that_is_closed_gives_the_next_one(kit: Any) -> None:
     facts = facts_of(kit.incident())
     assert selector.actions(facts, legal_mask(facts)).tolist() == [A.BACKOFF]
     assert "fallback_tool is closed" in selector.reason(facts, A.BACKOFF)
+
+
+def test_refreshing_keeps_rules_card_and_date(tmp_path: Path) -> None:
+    before = write_ladder(
+        tmp_path / "mine", random_ladder(5), card="# mine\n", created="2026-01-01"
+    )
+    assert refresh_ladder(tmp_path / "mine") == before

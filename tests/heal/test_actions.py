@@ -406,7 +406,7 @@ def test_call_heals_a_function_that_is_not_decorated(kit: Any, clock: Any, is_as
     def stool(x: int) -> Any:
         return flaky(x)
 
-    spec = ToolSpec(effects="read")  # type: ignore[arg-type]
+    spec = ToolSpec(effects="read")
     result = healer.call(atool if is_async else stool, 3, tool=spec)
     assert (asyncio.run(result) if is_async else result) == (3,)
 

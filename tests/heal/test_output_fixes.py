@@ -145,3 +145,9 @@ def test_a_validator_may_be_a_schema_or_a_function() -> None:
     assert isinstance(function.objection("x"), TypeError)
     with pytest.raises(ConfigError, match="pydantic"):
         Validator(5, "tool")
+
+
+def test_commas_and_quotes_inside_strings_are_left_alone() -> None:
+    found = fix('{"sku": "a,}b’s", "quantity": 2,}')
+    assert found is not None
+    assert json.loads(found.value)["sku"] == "a,}b’s"

@@ -193,7 +193,7 @@ def test_a_table_of_functions_is_wrapped(kit: Any, clock: VirtualClock) -> None:
             raise TimeoutError
         return "found"
 
-    spec = ToolSpec(effects="read")  # type: ignore[arg-type]
+    spec = ToolSpec(effects="read")
     table = heal_functions(healer, {"find": search}, {"find": spec})
     assert table["find"]("tea") == "found"
     found = healer.last_incident()

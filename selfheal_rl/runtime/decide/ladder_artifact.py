@@ -2,10 +2,12 @@
 
 import os
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from selfheal_rl.core.catalog import Golden, Manifest, Training, write_artifact
+from selfheal_rl.core.catalog import Golden, Manifest, Training, verify_artifact, write_artifact
 from selfheal_rl.core.situation import (
     FACTS,
     N_FACTS,
@@ -56,7 +58,7 @@ def write_ladder(
     card: str,
     source: str | None = None,
     training: Training | None = None,
-    scores: dict[str, object] | None = None,
+    scores: dict[str, Any] | None = None,
     created: str | None = None,
 ) -> Manifest:
     """Write ``rules.toml`` with manifest, card and golden decisions.
@@ -92,3 +94,25 @@ def write_ladder(
         "card.md": card.encode(),
     }
     return write_artifact(directory, manifest, files)
+
+
+def refresh_ladder(directory: str | os.PathLike[str]) -> Manifest:
+    """Write a ladder's artifact again for this release's facts; rules, card and date stay.
+
+    Args:
+        directory: of an artifact of kind ``rules``.
+
+    Raises:
+        ArtifactError: the artifact is damaged, or cannot be written.
+    """
+    folder = Path(directory)
+    manifest = verify_artifact(folder)
+    return write_ladder(
+        folder,
+        Ladder.load(folder / RULES_FILE),
+        card=(folder / "card.md").read_text("utf-8"),
+        source=(folder / RULES_FILE).read_text("utf-8"),
+        training=manifest.training,
+        scores=manifest.scores,
+        created=manifest.created,
+    )

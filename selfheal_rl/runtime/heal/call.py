@@ -111,7 +111,7 @@ class Call:
         return FailedCall.model_construct(
             tool=self.spec.name,
             arguments=bound,
-            effects=self.spec.effects,
+            effects=Effects(self.spec.effects),
             has_idempotency_key=self.tool.idempotency_key(self.args, self.kwargs) is not None,
             is_model_call=seam is Seam.MODEL,
             stream_started=False,

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack, overload
 
 from selfheal_rl.core.values import (
     ArtifactError,
@@ -26,7 +26,7 @@ from selfheal_rl.runtime.heal.blocks import Attempts
 from selfheal_rl.runtime.heal.call import Call, ResultInfo, Tool
 from selfheal_rl.runtime.heal.effects import Steps, Write
 from selfheal_rl.runtime.heal.open_incident import OpenIncident
-from selfheal_rl.runtime.heal.options import Budget, ToolSpec
+from selfheal_rl.runtime.heal.options import Budget, ToolOptions, ToolSpec
 from selfheal_rl.runtime.heal.register import make_tool
 from selfheal_rl.runtime.heal.task import CURRENT, Task, ToolRecord
 from selfheal_rl.runtime.heal.trouble import Trouble
@@ -140,7 +140,13 @@ class Healer:
             self.note_fault("policy", error)
             return rules
 
-    def tool(self, function: F | None = None, **options: Any) -> Any:
+    @overload
+    def tool(self, function: F, **options: Unpack[ToolOptions]) -> F: ...
+
+    @overload
+    def tool(self, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+
+    def tool(self, function: Any = None, **options: Any) -> Any:
         """Decorate a sync or async function as a tool.
 
         Args:

@@ -1,14 +1,15 @@
 """What a user says about a healer and its tools: frozen, validated, units in the names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Required, TypedDict
 
 from pydantic import Field
 
 from selfheal_rl.core.situation import MAX_ATTEMPTS_INCIDENT, MAX_ATTEMPTS_TASK
 from selfheal_rl.core.values import ConfigError, Effects, Frozen, Seam
 
+EffectsName = Literal["read", "idempotent_write", "write", "unknown"]
 EQUIVALENCES = ("same", "stale", "partial")
 DEADLINE_S = 3600.0
 """Deadline seen by the policy where none was set."""
@@ -88,7 +89,7 @@ class ToolSpec:
             value to an alarm's name or None.
     """
 
-    effects: Effects
+    effects: Effects | EffectsName
     name: str = ""
     fallbacks: tuple[Fallback, ...] = ()
     idempotency_key: Callable[..., str | None] | None = None
@@ -100,6 +101,23 @@ class ToolSpec:
     timeout_s: float | None = None
     error_in_result: bool | Callable[[Any], str | None] = False
     detectors: bool | Callable[[Any], str | None] = False
+
+
+class ToolOptions(TypedDict, total=False):
+    """The fields of :class:`ToolSpec` as keywords, for type checkers."""
+
+    effects: Required[Effects | EffectsName]
+    name: str
+    fallbacks: Sequence[Fallback | Callable[..., Any]]
+    idempotency_key: Callable[..., str | None] | None
+    arguments: Any
+    returns: Any
+    reset: Callable[[], Any] | None
+    degrade: Callable[..., Any] | None
+    seam: Seam | Literal["tool", "model"]
+    timeout_s: float | None
+    error_in_result: bool | Callable[[Any], str | None]
+    detectors: bool | Callable[[Any], str | None]
 
 
 _FIELDS = tuple(ToolSpec.__dataclass_fields__)

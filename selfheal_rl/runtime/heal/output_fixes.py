@@ -19,8 +19,9 @@ MAX_CHARS = 1_000_000
 _MAX_DEPTH = 8
 _ENVELOPES = ("result", "data", "output", "response", "content", "value", "json", "text", "payload")
 _FENCE = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
-_COMMA = re.compile(r",(\s*[}\]])")
-_CURLY = str.maketrans({"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'"})
+_MAX_LITERAL = 200_000
+_STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\.)*+"|,(?=\s*[}\]])', re.DOTALL)
+_CURLY = str.maketrans({"\u201c": '"', "\u201d": '"'})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,9 @@ def repair(value: Any, schema: Schema | None, accepts: Callable[[Any], bool]) ->
         for candidate, fields in _mended(parsed, schema):
             if not (changed or fields):
                 continue
-            result = json.dumps(candidate) if isinstance(value, str) else candidate
+            result = (
+                json.dumps(candidate, ensure_ascii=False) if isinstance(value, str) else candidate
+            )
             if accepts(result):
                 name = variant if variant != "as it is" else "fields"
                 return Fixed(result, (*changed, *fields), name)
@@ -74,12 +77,16 @@ def _readings(value: Any) -> Iterator[tuple[Any, str]]:
             if isinstance(parsed, Mapping):
                 yield from _inside(parsed)
             continue
-        plain = _COMMA.sub(r"\1", text)
+        plain = _STRING_OR_COMMA.sub(_keep_strings, text)
         parsed = _parse(plain) if plain != text else MISSING
         if parsed is MISSING:
             parsed = _literal(text)
         if parsed is not MISSING:
             yield parsed, "requote"
+
+
+def _keep_strings(found: re.Match[str]) -> str:
+    return "" if found[0] == "," else found[0]
 
 
 def _inside(value: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
@@ -160,6 +167,8 @@ def _literal(text: str) -> Any:
         parsed = _parse(candidate)
         if parsed is not MISSING:
             return parsed
+        if len(candidate) > _MAX_LITERAL:
+            break
         try:
             value = ast.literal_eval(candidate)
             json.dumps(value)

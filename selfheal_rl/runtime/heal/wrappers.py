@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from selfheal_rl.core.values import Effects
 from selfheal_rl.runtime.heal.call import ResultInfo, Tool
 from selfheal_rl.runtime.heal.effects import Invoke, Reply, Steps, run_async, run_sync
 from selfheal_rl.runtime.heal.loop import Final, heal, settle
@@ -156,7 +157,7 @@ def _around(
             info.value = reply.value
             healer.substituted(info)
             return Final(reply.value)
-        if tool.spec.effects.value not in ("read", "idempotent_write"):
+        if tool.spec.effects not in (Effects.READ, Effects.IDEMPOTENT_WRITE):
             # The fallback may have written: what follows is a failure, not another try.
             return (yield from after(healer, tool, args, kwargs, reply, record, task))
     tool.sticky = None  # half open: this one call tries the tool itself

@@ -31,7 +31,7 @@ def heal_functions(
     fields = ToolSpec.__dataclass_fields__
     wrapped: dict[str, Callable[..., Any]] = {}
     for name, function in functions.items():
-        options = {field: getattr(specs[name], field) for field in fields}
+        options: Any = {field: getattr(specs[name], field) for field in fields}
         options["name"] = options["name"] or name
         wrapped[name] = healer.tool(function, **options)
     return wrapped
