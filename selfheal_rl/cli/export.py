@@ -26,8 +26,9 @@ def export(
     from selfheal_rl.trainer.train.rundir import RunDirectory
 
     command = shlex.join(["selfheal", *sys.argv[1:]])
-    members = "all" if ensemble else "best"
-    manifest = export_run(RunDirectory.open(run), out, command=command, members=members)
+    manifest = export_run(
+        RunDirectory.open(run), out, command=command, members="all" if ensemble else "best"
+    )
     size = sum(file.stat().st_size for file in out.iterdir()) / 1000
     row = {
         "policy": str(out),

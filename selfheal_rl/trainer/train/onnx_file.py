@@ -5,6 +5,7 @@ stands between. Opset and IR version are fixed; the batch dimension is called ``
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -56,7 +57,7 @@ class _Graph:
         self.nodes: list[onnx.NodeProto] = []
         self.tensors: list[onnx.TensorProto] = []
 
-    def add(self, op: str, inputs: Sequence[str], output: str, **attributes: object) -> str:
+    def add(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
         self.nodes.append(helper.make_node(op, list(inputs), [output], name=output, **attributes))
         return output
 

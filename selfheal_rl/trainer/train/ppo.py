@@ -13,6 +13,7 @@ import torch
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.buffers import MaskableRolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor, nn
 
@@ -147,6 +148,7 @@ class RepairPPO(MaskablePPO):
         width = int(np.prod(env.observation_space.shape or (1,)))
         self.rollout = Rollout(self.n_steps, env.num_envs, width)
         self.towers = Towers(self.policy)
+        self.set_logger(Logger(None, []))
         self.seen = Seen.nothing(width)
 
     @property
@@ -235,13 +237,13 @@ class RepairPPO(MaskablePPO):
             name: getattr(store, name).flatten(0, 1)
             for name in ("observations", "masks", "actions", "values", "log_probs", "advantages")
         }
-        n = len(flat["actions"])
+        n, size = len(flat["actions"]), int(self.batch_size or 0)
         figures = torch.zeros(5)
         updates = 0
         for _ in range(self.n_epochs):
             order = torch.randperm(n, generator=self.generator)
-            for start in range(0, n, self.batch_size):
-                at = order[start : start + self.batch_size]
+            for start in range(0, n, size):
+                at = order[start : start + size]
                 figures += self._update({k: v.index_select(0, at) for k, v in flat.items()})
                 updates += 1
         self._n_updates += self.n_epochs

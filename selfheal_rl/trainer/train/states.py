@@ -39,7 +39,9 @@ def visit(
     batch = RepairBatch(training_worlds(recipe), rows, tables, seed=TRAIN_SEED, pool=64)
     env = RepairVecEnv(batch, privileged_inputs() if recipe.privileged else None)
     observation = env.reset()
-    facts, observations, masks = [], [], []
+    facts: list[NDArray[np.float32]] = []
+    observations: list[NDArray[np.float32]] = []
+    masks: list[NDArray[np.bool_]] = []
     while len(facts) * rows < n:
         facts.append(batch.facts.copy())
         observations.append(np.ascontiguousarray(observation))

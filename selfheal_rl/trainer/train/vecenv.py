@@ -64,7 +64,7 @@ class RepairVecEnv(VecEnv):
         extra = [self.privileged(part.core) for part in self.batch.parts]
         return np.concatenate([observation, np.concatenate(extra)], axis=1)
 
-    def reset(self) -> NDArray[np.float32]:  # type: ignore[override]
+    def reset(self) -> NDArray[np.float32]:
         """Start every row afresh and observe."""
         self.batch.reset()
         return self.observe()
@@ -73,7 +73,7 @@ class RepairVecEnv(VecEnv):
         """Take note of one action per row."""
         self._actions = actions
 
-    def step_wait(  # type: ignore[override]
+    def step_wait(
         self,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
         """``(observation, reward, done, infos)`` after the noted actions."""
