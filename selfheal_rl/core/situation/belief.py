@@ -141,9 +141,7 @@ class BeliefTables:
 _ARRAYS = ("log_prior", "weights", "log_survival", "success", "short_gain", "wait_gain")
 
 
-def root_cause_belief(
-    facts: FactMatrix, tables: BeliefTables
-) -> tuple[_FloatArray, _FloatArray]:
+def root_cause_belief(facts: FactMatrix, tables: BeliefTables) -> tuple[_FloatArray, _FloatArray]:
     """Posterior over root causes and the chance that each action heals.
 
     Args:

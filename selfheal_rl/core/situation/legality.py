@@ -87,6 +87,7 @@ _TESTS: tuple[tuple[dict[str, float], float], ...] = (
 _USED = tuple(dict.fromkeys(name for form, _ in _TESTS for name in form))
 _ROWS = np.array([FACTS[name] for name in _USED])
 _FORMS = np.array([[form.get(name, 0.0) for name in _USED] for form, _ in _TESTS], np.float32)
+_UNSAFE, _UNSAFE_ROWS = _FORMS[0][_FORMS[0] != 0], _ROWS[_FORMS[0] != 0]
 _LIMITS = np.array([[limit] for _, limit in _TESTS], np.float32)
 
 
@@ -97,7 +98,7 @@ def _flags(facts: FactMatrix) -> NDArray[np.bool_]:
 
 def repeat_unsafe(facts: FactMatrix) -> NDArray[np.bool_]:
     """Where repeating the call could apply a side effect twice; bool, shape (N,)."""
-    unsafe: NDArray[np.bool_] = (_FORMS[0] @ facts.take(_ROWS, axis=0)) > _LIMITS[0]
+    unsafe: NDArray[np.bool_] = (_UNSAFE @ facts.take(_UNSAFE_ROWS, axis=0)) > _LIMITS[0]
     return unsafe
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfheal_rl.core.catalog import find_world, load_toml
-from selfheal_rl.core.situation import available_actions
+from selfheal_rl.core.situation import MAX_ATTEMPTS_INCIDENT, available_actions
 from selfheal_rl.core.values import (
     ACTIONS,
     EFFECT_STATES,
@@ -107,6 +107,9 @@ class CompiledWorld:
         )
         self.seam = np.array([SEAMS.index(c.seam) for c in causes])
         self.wear = np.array([world.wear if c.wear is None else c.wear for c in causes], np.float32)
+        uses = np.arange(MAX_ATTEMPTS_INCIDENT + 1, dtype=np.float32)
+        self.worn: F32 = self.wear[:, None] ** uses[None, :]
+        """Factor on success after so many uses of the action, (C, 9)."""
         self.median_s = np.array([c.duration.median_s if c.duration else 0.0 for c in causes])
         self.sigma = np.array([c.duration.sigma if c.duration else 0.0 for c in causes])
         default = np.array([1.0 if a in _AFTER_END else 0.0 for a in ACTIONS], np.float32)
@@ -177,6 +180,13 @@ class CompiledWorld:
             self.tokens[action] = cost.tokens
             self.minutes[action] = cost.human_minutes
             self.quality[action] = cost.quality
+        prices = self.world.prices
+        self.price = (
+            prices.second * self.seconds
+            + prices.kilotoken * 1e-3 * self.tokens
+            + prices.human_minute * self.minutes
+        )
+        """Utility paid for one use of each action, waits apart, (17,)."""
 
     def _compile_hosts(self) -> None:
         hosts = self.world.hosts

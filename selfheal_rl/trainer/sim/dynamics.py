@@ -141,47 +141,41 @@ class RepairCore(TaskState):
     def _outcome(
         self, actions: NDArray[np.int64], waits_s: NDArray[np.float32] | None
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        w, cause, col = self.world, self.cause, self.columns
-        facts = self.facts
-        nth = facts[_TRIES.start + actions, col].astype(np.int64)
+        """``(heals, side effect twice, heals with harm, agent gives up)``, bool (n,) each."""
+        w, cause, facts, acts = self.world, self.cause, self.facts, self.alive
+        nth = facts[_TRIES.start + actions, self.columns].astype(np.int64)
         place = self.step_no * 8 + np.minimum(self.incidents, 7)
-        bits = draw(self.key, _OUTCOME, place, cause * N_ACTIONS + actions, nth)
-        u, harm, other = (fraction(bits, *cut) for cut in ((40, 24), (20, 20), (0, 20)))
-        seconds = w.seconds[actions].copy()
-        waiting = actions == A.BACKOFF
-        tries_wait = facts[_TRIES.start + A.BACKOFF]
-        if waits_s is None:
-            waits_s = jittered_wait_s(tries_wait, self.retry_after, other)
-        seconds += np.where(waiting, waits_s, np.float32(0.0))
-        acts = self.alive
-        tokens = w.tokens[actions]
-        self.now += np.where(acts, seconds, 0.0)
-        self.tokens += np.where(acts, tokens, 0.0).astype(np.float32)
-        self._pay(acts, seconds, tokens, w.minutes[actions])
-        p = self.deployments.success[self.draw, cause, actions]
-        p = p * w.wear[cause] ** nth.astype(np.float32)
-        informed = facts[_TRIES.start + A.INSPECT] > 0
-        gain = w.after_inspect[cause, actions] * informed
-        p = 1.0 - (1.0 - p) * (1.0 - gain)
-        over = self.now >= self.ends
-        p = np.where(over, np.maximum(p, w.after_end[cause, actions]), p)
-        unsafe = repeat_unsafe(facts) & _REPEATS[actions]
-        duplicate = unsafe & w.lost[cause] & acts
+        pair = cause * N_ACTIONS + actions
+        bits = draw(self.key, _OUTCOME, place, pair, nth)
+        u, harm = fraction(bits, 40, 24), fraction(bits, 20, 20)
+        self._pay(actions, self._waits(actions, bits) if waits_s is None else waits_s)
+        p = self.deployments.success[self.draw, cause, actions] * w.worn[cause, nth]
+        at = np.flatnonzero(facts[_TRIES.start + A.INSPECT] > 0)
+        p[at] = 1.0 - (1.0 - p[at]) * (1.0 - w.after_inspect.take(pair[at]))
+        at = np.flatnonzero(self.now >= self.ends)
+        p[at] = np.maximum(p[at], w.after_end.take(pair[at]))
+        duplicate = _REPEATS[actions] & w.lost[cause] & acts
+        if duplicate.any():
+            duplicate &= repeat_unsafe(facts)
         heal = ((u < p) | duplicate) & ~_TERMINAL[actions] & acts
-        lost = heal & (harm < w.harm[cause, actions])
+        lost = heal & (harm < w.harm.take(pair))
         give_up = acts & ~heal & (actions == A.CONTINUE) & (harm < w.world.agent.gives_up)
         return heal, duplicate, lost, give_up
 
-    def _pay(
-        self,
-        where: NDArray[np.bool_],
-        seconds: NDArray[np.float32],
-        tokens: NDArray[np.float32],
-        minutes: NDArray[np.float32],
-    ) -> None:
-        p = self.prices
-        cost = p.second * seconds + p.kilotoken * 1e-3 * tokens + p.human_minute * minutes
-        self.utility -= np.where(where, cost, 0.0)
+    def _waits(self, actions: NDArray[np.int64], bits: NDArray[np.uint64]) -> NDArray[np.float32]:
+        waits = np.zeros(self.n, np.float32)
+        at = np.flatnonzero(actions == A.BACKOFF)
+        made = self.facts[_TRIES.start + A.BACKOFF, at]
+        waits[at] = jittered_wait_s(made, self.retry_after[at], fraction(bits[at], 0, 20))
+        return waits
+
+    def _pay(self, actions: NDArray[np.int64], waits_s: NDArray[np.float32]) -> None:
+        """Charge time, tokens and people; only ``backoff`` waits, finished rows pay nothing."""
+        w = self.world
+        waits = np.where(actions == A.BACKOFF, waits_s, np.float32(0.0))
+        self.now += (w.seconds[actions] + waits) * self.alive
+        self.tokens += w.tokens[actions] * self.alive
+        self.utility -= (w.price[actions] + self.prices.second * waits) * self.alive
 
     def _charge_harm(
         self,
