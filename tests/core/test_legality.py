@@ -13,18 +13,25 @@ from selfheal_rl.core.situation import (
     N_FACTS,
     check_mask,
     closed_because,
+    facts_of,
     legal_mask,
     repeat_unsafe,
     rows,
 )
 from selfheal_rl.core.values import (
     ACTIONS,
+    KINDS,
     N_ACTIONS,
     REPEATS,
     TERMINAL,
+    Diagnosis,
     Effects,
     EffectState,
+    ErrorSnapshot,
+    FailedCall,
+    Failure,
     IllegalMaskError,
+    Incident,
     RepairAction,
     repeat_is_unsafe,
 )
@@ -151,3 +158,19 @@ def test_the_bound_counts_every_attempt_and_one_terminal_decision():
 def test_a_useless_mask_is_refused(mask):
     with pytest.raises(IllegalMaskError, match="expected"):
         check_mask(mask)
+
+
+def test_a_later_refusal_does_not_make_an_earlier_possible_write_safe():
+    def failure(state: EffectState) -> Failure:
+        posterior = (1.0,) + (0.0,) * (len(KINDS) - 1)
+        call = FailedCall(tool="order", effects=Effects.WRITE)
+        return Failure(
+            snapshot=ErrorSnapshot(time=0.0, call=call),
+            diagnosis=Diagnosis(posterior=posterior, effect_state=state),
+        )
+
+    refused = failure(EffectState.NOT_STARTED)
+    once = Incident(id="a", failures=(refused,))
+    after = Incident(id="b", failures=(failure(EffectState.MAYBE), refused))
+    assert legal_mask(facts_of(once))[0, A.RETRY]
+    assert not legal_mask(facts_of(after))[0, A.RETRY]

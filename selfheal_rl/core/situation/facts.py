@@ -28,6 +28,7 @@ from selfheal_rl.core.values import (
     Attempt,
     Capabilities,
     ErrorSnapshot,
+    Failure,
     Incident,
     RepairAction,
     Seam,
@@ -102,6 +103,11 @@ def category_run(attempts: tuple[RepairAction, ...]) -> NDArray[np.float32]:
     return run
 
 
+def _reach(failure: Failure) -> int:
+    """How far the failed call may have got; an earlier call's effect outlasts a later refusal."""
+    return EFFECT_STATES.index(failure.diagnosis.effect_state)
+
+
 def facts_of(incident: Incident) -> FactMatrix:
     """One column of facts for the state an incident is in.
 
@@ -113,12 +119,12 @@ def facts_of(incident: Incident) -> FactMatrix:
     """
     column = np.zeros((N_FACTS, 1), np.float32)
     f = column[:, 0]
-    snap, diagnosis = incident.snapshot, incident.diagnosis
+    snap = incident.snapshot
     posteriors = np.asarray([x.diagnosis.posterior for x in incident.failures], np.float32)
     f[KIND] = posteriors[-1]
     f[SEEN] = posteriors.max(axis=0)
     f[EFFECTS_ROWS.start + EFFECTS.index(snap.call.effects)] = 1.0
-    f[EFFECT_STATE.start + EFFECT_STATES.index(diagnosis.effect_state)] = 1.0
+    f[EFFECT_STATE.start + max(map(_reach, incident.failures))] = 1.0
     f[AVAILABLE] = available_actions(incident.capabilities, snap.seam)
     actions = tuple(attempt.decision.action for attempt in incident.attempts)
     f[RUN] = category_run(actions)

@@ -167,7 +167,6 @@ class CompiledWorld:
             [soft, has_after, hundreds == 2, hundreds == 4, hundreds == 5]
         ).astype(np.float32)
         self.effect_state_rows = np.eye(3, dtype=np.float32)[:, self.effect_state]
-        self.state_and_signs = np.concatenate([self.effect_state_rows, self.signs])
 
     def _compile_actions(self) -> None:
         costs = {RepairAction.parse(name): cost for name, cost in self.world.costs.items()}

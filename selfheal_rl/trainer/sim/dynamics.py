@@ -222,6 +222,7 @@ class RepairCore(TaskState):
         self.now[at] += latency
         self.utility[at] -= self.prices.second * latency
         self.variant[at] = variant
+        self.effect_state[at] = np.maximum(self.effect_state[at], w.effect_state[variant])
         self.variants_seen[self.attempts[at], at] = variant
         remaining = np.maximum(self.ends[at] - self.now[at], 0.0)
         truth = np.ceil(np.where(remaining < 1e9, remaining, 0.0))
@@ -319,6 +320,7 @@ class RepairCore(TaskState):
         self.last_ok[at] = np.maximum(self.now[at] - shape.tools * shape.step_seconds, 0.0)
         self.attempts[at] = 0
         self.category[at], self.run[at], self.fresh[at] = -1, 0, True
+        self.effect_state[at] = 0
         self.same[at] = self.progress[at] = False
         self.incidents[at] += 1
         self._show(at, pick * len(EFFECTS) + effects)

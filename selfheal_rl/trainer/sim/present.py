@@ -11,14 +11,15 @@ from selfheal_rl.core.situation import (
     planned_wait_s,
     rows,
 )
-from selfheal_rl.core.values import CATEGORIES, EFFECTS, SEAMS, RepairAction
+from selfheal_rl.core.values import CATEGORIES, EFFECT_STATES, EFFECTS, SEAMS, RepairAction
 from selfheal_rl.trainer.sim.compile import CompiledWorld
 from selfheal_rl.trainer.sim.state import HISTORY, TaskState
 
 A = RepairAction
 _KIND, _SEEN, _TRIES, _RUN = rows("kind"), rows("seen"), rows("tries"), rows("run")
 _EFFECTS, _AVAILABLE = rows("effects"), rows("available")
-_STATE_AND_SIGNS = slice(rows("effect_state").start, rows("sign").stop)
+_EFFECT_STATE, _SIGN = rows("effect_state"), rows("sign")
+_STATES_EYE = np.eye(len(EFFECT_STATES), dtype=np.float32)
 _EFFECTS_EYE = np.eye(len(EFFECTS), dtype=np.float32)
 _ATTEMPTS_LEFT = (1.0 - np.arange(MAX_ATTEMPTS_INCIDENT + 2) / MAX_ATTEMPTS_INCIDENT).astype(
     np.float32
@@ -54,7 +55,8 @@ def present(state: TaskState, world: CompiledWorld, facts: FactMatrix) -> None:
     np.maximum(f[_SEEN], f[_KIND], out=f[_SEEN])
     f[_TRIES] *= keep
     state.fresh[:] = False
-    np.take(w.state_and_signs, variant, axis=1, out=f[_STATE_AND_SIGNS], mode="clip")
+    np.take(w.signs, variant, axis=1, out=f[_SIGN], mode="clip")
+    np.take(_STATES_EYE, state.effect_state, axis=1, out=f[_EFFECT_STATE], mode="clip")
     np.take(_EFFECTS_EYE, state.effects, axis=1, out=f[_EFFECTS], mode="clip")
     profile = state.host * len(SEAMS) + w.seam[state.cause]
     np.take(w.available, profile, axis=1, out=f[_AVAILABLE], mode="clip")

@@ -74,6 +74,8 @@ class TaskState:
     variant: NDArray[np.int64]
     tool: NDArray[np.int64]
     effects: NDArray[np.int64]
+    effect_state: NDArray[np.int64]
+    """How far any call of the open incident may have got, an index into EFFECT_STATES."""
     has_key: NDArray[np.bool_]
     attempts: NDArray[np.int64]
     task_attempts: NDArray[np.int64]
@@ -132,6 +134,7 @@ _STATE: dict[str, type] = {
     "variant": np.int64,
     "tool": np.int64,
     "effects": np.int64,
+    "effect_state": np.int64,
     "has_key": np.bool_,
     "attempts": np.int64,
     "task_attempts": np.int64,
