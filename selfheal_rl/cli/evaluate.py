@@ -76,7 +76,9 @@ def evaluate(
     from selfheal_rl.trainer.evaluate.contenders import clairvoyant_network, resolve
     from selfheal_rl.trainer.evaluate.judge import evaluate as judge
     from selfheal_rl.trainer.evaluate.variants import prepare
+    from selfheal_rl.trainer.evaluate.worth import check_own
 
+    check_own(world or ())
     given = [resolve(reference) for reference in policies or []]
     if clairvoyant is not None:
         given.append(clairvoyant_network(clairvoyant))

@@ -54,6 +54,7 @@ def _run(
     seeds: str | None,
     worlds: str | None,
 ) -> Any:
+    from selfheal_rl.trainer.evaluate.worth import check_own
     from selfheal_rl.trainer.train.recipe import load_recipe
     from selfheal_rl.trainer.train.rundir import RunDirectory
     from selfheal_rl.trainer.train.train import open_or_create, with_options
@@ -70,6 +71,7 @@ def _run(
         seeds=None if seeds is None else _numbers(seeds),
         worlds=None if worlds is None else tuple(w.strip() for w in worlds.split(",")),
     )
+    check_own(resolved.worlds)
     path = out or Path("runs") / Path(recipe).stem
     command = shlex.join(["selfheal", *sys.argv[1:]])
     return open_or_create(path, resolved, name=recipe, command=command)

@@ -32,6 +32,7 @@ def worlds(
     console = Console()
     console.print(f"{loaded.id}: {loaded.title}\n{loaded.description}", markup=False)
     emit(_causes(loaded), as_json=False, title="Root causes", console=console)
+    console.print(_worth(loaded), markup=False, highlight=False)
     console.print(f"source: {loaded.source}\nfile: {path}", markup=False, highlight=False)
 
 
@@ -46,6 +47,20 @@ def _load(path: Path) -> "World":
     from selfheal_rl.trainer.sim.schema import World
 
     return load_toml(path, World)
+
+
+def _worth(world: "World") -> str:
+    """What knowing everything is worth there; a world that leaves nothing to learn is refused."""
+    try:
+        from selfheal_rl.trainer.evaluate.worth import require_worth
+        from selfheal_rl.trainer.sim.compile import compile_world
+    except ModuleNotFoundError:
+        return "its worth is not weighed: that needs the extra 'train'"
+    worth = require_worth(compile_world(world))
+    return (
+        f"utility of a failing task: {worth.clairvoyant:.3f} knowing everything, "
+        f"{worth.best_constant:.3f} always {worth.constant}"
+    )
 
 
 def _causes(world: "World") -> list[dict[str, Any]]:

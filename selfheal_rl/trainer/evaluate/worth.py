@@ -1,14 +1,16 @@
 """Is a world worth learning on? Refuse prices under which the answer is trivial."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from selfheal_rl.core.catalog import list_worlds
 from selfheal_rl.core.values import ACTIONS, TERMINAL, ConfigError, RepairAction
 from selfheal_rl.trainer.evaluate.yardsticks.clairvoyant import Clairvoyant
 from selfheal_rl.trainer.seeds import VALIDATE_SEED
-from selfheal_rl.trainer.sim.compile import CompiledWorld
+from selfheal_rl.trainer.sim.compile import CompiledWorld, load_world
 from selfheal_rl.trainer.sim.deployments import draw_deployments
 from selfheal_rl.trainer.sim.dynamics import RepairCore
 from selfheal_rl.trainer.sim.episodes import View, run_tasks
@@ -122,3 +124,17 @@ def require_worth(world: CompiledWorld, *, tasks: int = 2048) -> Worth:
             "dear or people too cheap"
         )
     return worth
+
+
+def check_own(references: Iterable[str]) -> None:
+    """Refuse a user's own world that is not worth it; the bundled ones are checked by the tests.
+
+    Args:
+        references: ids or paths of worlds.
+
+    Raises:
+        ConfigError: as :func:`require_worth`.
+    """
+    for reference in references:
+        if reference not in list_worlds():
+            require_worth(load_world(reference))
