@@ -1,0 +1,1 @@
+"""What runs beside the agent: diagnosis, journal, decision and healing."""

@@ -190,6 +190,24 @@ def test_a_slot_that_never_varied_is_held_not_feared(kit: Any, tmp_path: Path) -
     ).all()
 
 
+@pytest.mark.parametrize("style", ["gemm", "relu"])
+def test_the_fast_path_is_the_selector(kit: Any, tmp_path: Path, style: str) -> None:
+    support = bounds(kit)
+    slot = SLOT_INDEX["tries.retry"]
+    support["high"][slot] /= 2.0
+    folder = kit.write_policy(tmp_path / "p", kit.network(style=style), support=support)
+    selector = AbstainingSelector(OnnxPolicy.load(folder), rules())
+    facts, _, _ = kit.situations(80, 2)
+    # A slot that never varied in training varies here; some rows lie outside the bounds.
+    facts[kit.FACTS["share.others_failing"]] = np.linspace(0.0, 1.0, 80)
+    observation, mask = np.ascontiguousarray(_encode(kit, facts)), legal_mask(facts)
+    whole = selector.probabilities(facts, observation, mask).argmax(axis=1)
+    _, abstains = selector.decided(observation, mask)
+    assert 0 < abstains.sum() < 80
+    single = [selector.action(np.ascontiguousarray(facts[:, [n]])) for n in range(80)]
+    assert single == whole.tolist()
+
+
 def test_disagreement_makes_it_abstain(kit: Any, tmp_path: Path) -> None:
     content = kit.network(disagreement=True)
     _, observation, mask = kit.situations(80, 4)

@@ -78,6 +78,8 @@ class AbstainingSelector:
         self._low = np.where(self.support.fixed, -2.0, self.support.low).astype(np.float32)
         self._high = np.where(self.support.fixed, 2.0, self.support.high).astype(np.float32)
         self._unsure = self.support.disagreement
+        self._fast = np.isinf(self._unsure) and policy.reads_rows
+        self._held_policy = policy.holding(self._fixed, self._held)
 
     def _hold(self, observation: FloatMatrix) -> FloatMatrix:
         held = np.array(observation, np.float32, order="C")
@@ -105,10 +107,11 @@ class AbstainingSelector:
     def action(self, facts: FloatMatrix) -> int:
         """The action of a single row of facts, (N_FACTS, 1): the fast path."""
         observation, mask = encode(facts, self.tables), legal_mask(facts)
-        held = self._hold(observation)
-        if self.outside(held)[0] or not np.isinf(self._unsure):
+        row = observation[0]
+        inside = ((row >= self._low) & (row <= self._high)).all()
+        if not inside or not self._fast:
             return int(self.probabilities(facts, observation, mask).argmax())
-        return self.policy.action(held, mask)
+        return self._held_policy.action(observation, mask)
 
     def probabilities(
         self, facts: FloatMatrix, observation: FloatMatrix, mask: BoolMatrix

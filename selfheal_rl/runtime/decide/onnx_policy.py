@@ -1,5 +1,6 @@
 """A trained policy from its artifact: verified, replayed, and without any learning library."""
 
+import copy
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +147,31 @@ class OnnxPolicy:
     def actions(self, observation: FloatMatrix, mask: BoolMatrix) -> NDArray[np.int64]:
         """The best legal action of each row, int64 (N,)."""
         return np.asarray(self.logits(observation, mask).argmax(axis=1), np.int64)
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether single rows are decided by plain arrays."""
+        return self._head is not None
+
+    def holding(self, slots: NDArray[np.intp], values: NDArray[np.float32]) -> "OnnxPolicy":
+        """A copy that reads ``values`` in ``slots`` whatever the observation holds there.
+
+        Only single rows are decided so; a batch is left as it is.
+
+        Args:
+            slots: indices into the observation, shape (K,).
+            values: what is read there, float32, shape (K,).
+        """
+        held = copy.copy(self)
+        layers = [*self._hidden, self._head] if self._head is not None else []
+        if not layers:
+            return held
+        weight, bias = layers[0]
+        folded = weight.copy()
+        folded[slots] = 0.0
+        layers[0] = folded, bias + values @ weight[slots]
+        held._hidden, held._head = tuple(layers[:-1]), layers[-1]
+        return held
 
     def action(self, observation: FloatMatrix, mask: BoolMatrix) -> int:
         """The best legal action of a single row, (1, width) and (1, 17): the fast path."""
