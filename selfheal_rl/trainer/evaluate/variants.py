@@ -36,13 +36,13 @@ def prepare(
     names = list(references or [w for w in MIXTURE if w in list_worlds()])
     worlds = [load_toml(find_world(str(name)), World) for name in names]
     changes: list[Callable[[World], World | None]] = []
-    if halve:
-        changes.append(halve_assumed)
     if all_false:
         changes.append(all_false_alarms)
     if only_kind is not None:
         kind = _kind(only_kind)
         changes.append(lambda world: keep_kind(world, kind))
+    if halve:
+        changes.append(halve_assumed)
     for change in changes:
         worlds = [changed for world in worlds if (changed := change(world)) is not None]
     if not worlds:

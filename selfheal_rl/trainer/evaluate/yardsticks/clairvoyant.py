@@ -139,18 +139,18 @@ class Clairvoyant:
         q = self._q(state, truth, x)
         if not widths:
             return q
-        order = np.argpartition(-q, widths[0] - 1, axis=0)[: widths[0]]
-        row = np.arange(len(state))
-        for action in order:
-            stays = x.stays[action, row]
-            good = (q[action, row] > _CLOSED / 2) & (stays > _NEGLIGIBLE)
-            at = np.flatnonzero(good & (action != A.ESCALATE) & (action != A.DEGRADE))
-            if not len(at):
-                continue
-            part, known, chosen = state.take(at), truth.take(at), action[at]
-            later, after = self._after(part, known, chosen, x.seconds[chosen, at])
+        # All branches of all rows are one batch: numpy calls cost more than the figures in them.
+        action = np.argpartition(-q, widths[0] - 1, axis=0)[: widths[0]]
+        row = np.broadcast_to(np.arange(len(state)), action.shape)
+        stays = x.stays[action, row]
+        good = (q[action, row] > _CLOSED / 2) & (stays > _NEGLIGIBLE)
+        good &= (action != A.ESCALATE) & (action != A.DEGRADE)
+        chosen, at = action[good], row[good]
+        if len(at):
+            seconds = x.seconds[chosen, at]
+            later, after = self._after(state.take(at), truth.take(at), chosen, seconds)
             best = self._search(later, after, widths[1:]).max(axis=0)
-            tried = x.value[chosen, at] + stays[at] * best
+            tried = x.value[chosen, at] + stays[good] * best
             q[chosen, at] = np.maximum(q[chosen, at], tried)
         return q
 
