@@ -52,11 +52,60 @@ class Step:
         return shlex.join(self.argv)
 
 
+WORLDS = ("mcp-office", "code-shell", "web-api", "llm-output")
+CLAIRVOYANT = "runs/benchmark/clairvoyant"
+
+
+def _tuning(world: str) -> Step:
+    out = f"policies/ladder-{world}"
+    argv = ("selfheal", "tune-ladder", "--world", world, "--decisions", "12000000", "--out", out)
+    return Step(f"tune-{world}", argv)
+
+
+def _left_out(world: str) -> tuple[Step, Step]:
+    """Train on the other worlds, judge on this one."""
+    run = f"runs/benchmark/without-{world}"
+    others = ",".join(w for w in WORLDS if w != world)
+    return (
+        Step(
+            f"train-without-{world}",
+            ("selfheal", "train", "default", "--worlds", others, "--seeds", "0", "--out", run),
+        ),
+        Step(
+            f"without-{world}",
+            (
+                *("selfheal", "evaluate", run, "ladder-tuned", "default", "--world", world),
+                *("--only", "--tasks", "1024", "--json"),
+            ),
+            f"Left out of training: {world}",
+        ),
+    )
+
+
 STEPS: tuple[Step, ...] = (
-    Step("tune-ladder", ("selfheal", "tune-ladder")),
+    Step(
+        "tune-mixture", ("selfheal", "tune-ladder", "--mixture", "--out", "policies/ladder-tuned")
+    ),
+    *(_tuning(world) for world in WORLDS),
+    Step("bandit", ("python", "bench/bandit.py", "--out", "policies/bandit")),
     Step("train", ("selfheal", "train", "default", "--out", RUN)),
     Step("export", ("selfheal", "export", RUN, "--out", "policies/default")),
-    Step("evaluate", ("selfheal", "evaluate", "default", "--json"), "Learned against rules"),
+    Step("train-clairvoyant", ("selfheal", "train", "clairvoyant", "--out", CLAIRVOYANT)),
+    Step(
+        "export-clairvoyant", ("selfheal", "export", CLAIRVOYANT, "--out", "policies/clairvoyant")
+    ),
+    Step("evaluate", ("selfheal", "evaluate", "default", RUN, "--json"), "Learned against rules"),
+    Step(
+        "false-alarms",
+        ("selfheal", "evaluate", "default", "ladder-tuned", "--only", "--false-alarms", "--json"),
+        "Every alarm is false",
+    ),
+    Step(
+        "halved",
+        ("selfheal", "evaluate", "default", "--halve-assumed", "--tasks", "1024", "--json"),
+        "Every assumed figure halved",
+    ),
+    *(step for world in WORLDS for step in _left_out(world)),
     Step("lab", ("selfheal", "lab", "--policy", "default", "--json"), "Real components"),
     Step("speed", ("python", "bench/run.py")),
 )

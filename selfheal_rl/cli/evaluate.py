@@ -103,7 +103,7 @@ def evaluate(
     if html is not None:
         _write_html(report, html, run or _first_run(policies or []))
     if as_json:
-        print_json(report.to_json())
+        print_json(report.rows)
         return
     console = _console()
     _tables(report, console)
