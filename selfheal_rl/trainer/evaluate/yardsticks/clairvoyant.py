@@ -24,7 +24,7 @@ A = RepairAction
 F32 = NDArray[np.float32]
 WIDTHS = (6, 4, 3)
 """Actions tried at the first, second and third attempt of a sequence; the last sees all."""
-_CHUNK = 8192
+_CHUNK = 1024
 _CLOSED = np.float32(-1e9)
 _BYPASSES = [int(A.FALLBACK_TOOL), int(A.FALLBACK_MODEL)]
 _NEGLIGIBLE = np.float32(0.02)
@@ -134,7 +134,9 @@ class Clairvoyant:
             shared=w.shared[core.cause],
         )
 
-    def _search(self, state: State, truth: _Truth, widths: tuple[int, ...]) -> F32:
+    def _search(
+        self, state: State, truth: _Truth, widths: tuple[int, ...], reach: F32 | float = 1.0
+    ) -> F32:
         x = self._tries(state, truth)
         q = self._q(state, truth, x)
         if not widths:
@@ -143,13 +145,14 @@ class Clairvoyant:
         action = np.argpartition(-q, widths[0] - 1, axis=0)[: widths[0]]
         row = np.broadcast_to(np.arange(len(state)), action.shape)
         stays = x.stays[action, row]
-        good = (q[action, row] > _CLOSED / 2) & (stays > _NEGLIGIBLE)
+        good = (q[action, row] > _CLOSED / 2) & (stays * reach > _NEGLIGIBLE)
         good &= (action != A.ESCALATE) & (action != A.DEGRADE)
         chosen, at = action[good], row[good]
         if len(at):
             seconds = x.seconds[chosen, at]
             later, after = self._after(state.take(at), truth.take(at), chosen, seconds)
-            best = self._search(later, after, widths[1:]).max(axis=0)
+            arrives = (stays * reach)[good]
+            best = self._search(later, after, widths[1:], arrives).max(axis=0)
             tried = x.value[chosen, at] + stays[good] * best
             q[chosen, at] = np.maximum(q[chosen, at], tried)
         return q
