@@ -54,6 +54,7 @@ class Step:
 
 WORLDS = ("mcp-office", "code-shell", "web-api", "llm-output")
 CLAIRVOYANT = "runs/benchmark/clairvoyant"
+HTML = "runs/benchmark/report.html"
 
 
 def _tuning(world: str) -> Step:
@@ -94,7 +95,11 @@ STEPS: tuple[Step, ...] = (
     Step(
         "export-clairvoyant", ("selfheal", "export", CLAIRVOYANT, "--out", "policies/clairvoyant")
     ),
-    Step("evaluate", ("selfheal", "evaluate", "default", RUN, "--json"), "Learned against rules"),
+    Step(
+        "evaluate",
+        ("selfheal", "evaluate", "default", RUN, "--json", "--html", HTML),
+        "Learned against rules",
+    ),
     Step(
         "false-alarms",
         ("selfheal", "evaluate", "default", "ladder-tuned", "--only", "--false-alarms", "--json"),
@@ -106,6 +111,7 @@ STEPS: tuple[Step, ...] = (
         "Every assumed figure halved",
     ),
     *(step for world in WORLDS for step in _left_out(world)),
+    Step("kinds-left-out", ("python", "bench/kind_left_out.py"), "Left out of training: kinds"),
     Step("lab", ("selfheal", "lab", "--policy", "default", "--json"), "Real components"),
     Step("speed", ("python", "bench/run.py")),
 )
@@ -137,11 +143,20 @@ def render(steps: Sequence[Step]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+_JUDGED = (
+    *("world", "policy", "seeds", "tasks", "completion", "utility", "gap_closed", "vs_rule"),
+    *("worst_decile", "attempts", "escalated", "harmed", "r", "d", "break_even", "decide_us"),
+)
+"""Columns of an evaluation that the report shows; its JSON has more."""
+
+
 def markdown(rows: Sequence[dict[str, Any]]) -> str:
     """Rows as a Markdown table; a figure shows its mean and 95 % interval."""
     if not rows:
         return "No rows."
     head = list(rows[0])
+    if {"world", "policy", "utility"} <= set(head):
+        head = [key for key in _JUDGED if any(row.get(key) is not None for row in rows)]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(_cell(row.get(key)) for key in head) + " |" for row in rows]
     return "\n".join(lines)

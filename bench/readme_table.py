@@ -1,4 +1,4 @@
-"""Rewrites the table of results in ``README.md`` from ``training/results/*.json``.
+"""Rewrites the table of results in ``README.md`` from ``training/results/evaluate.json``.
 
     python bench/readme_table.py            rewrite it
     python bench/readme_table.py --check    exit 1 when it is not up to date
@@ -28,9 +28,9 @@ Row = dict[str, Any]
 
 
 def load(folder: Path = RESULTS) -> list[Row]:
-    """Every evaluation row found in the folder's JSON files, a later file's row winning."""
+    """The rows of the evaluation proper; those of changed or left-out worlds stand elsewhere."""
     rows: dict[tuple[str, str], Row] = {}
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("evaluate.json")):
         data = json.loads(path.read_text("utf-8"))
         found = data.get("rows", []) if isinstance(data, dict) else data
         for row in found if isinstance(found, list) else []:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from selfheal_rl.cli.app import EXIT_INTERRUPTED
 from selfheal_rl.cli.output import emit, print_json
 from selfheal_rl.core.values.errors import ConfigError
 
@@ -89,17 +90,22 @@ def evaluate(
         only_kind=only_kind,
     )
     quiet = as_json
-    with _watch(quiet) as watcher:
-        report = judge(
-            worlds,
-            given,
-            draws=draws,
-            tasks_per_draw=tasks,
-            yardsticks=not only,
-            max_seeds=seeds,
-            cache=resume,
-            watcher=watcher,
-        )
+    try:
+        with _watch(quiet) as watcher:
+            report = judge(
+                worlds,
+                given,
+                draws=draws,
+                tasks_per_draw=tasks,
+                yardsticks=not only,
+                max_seeds=seeds,
+                cache=resume,
+                watcher=watcher,
+            )
+    except KeyboardInterrupt:
+        kept = f"finished cells are kept in {resume}; run the same command again to go on"
+        typer.echo(kept, err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     if html is not None:
         _write_html(report, html, run or _first_run(policies or []))
     if as_json:
@@ -117,22 +123,23 @@ def _console() -> Console:
 
 
 class _Watcher:
-    """A progress bar over all tasks of the cell being played."""
+    """One progress bar over all tasks of all cells."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._task: TaskID | None = None
+        self._task: TaskID = progress.add_task("", total=None)
+
+    def plan(self, tasks: int) -> None:
+        """Know the whole."""
+        self._progress.update(self._task, total=tasks)
 
     def begin(self, world: str, policy: str, tasks: int) -> None:
-        """Show a new bar; the finished one goes."""
-        if self._task is not None:
-            self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(f"{world}: {policy}", total=tasks)
+        """Name the cell being played."""
+        self._progress.update(self._task, description=f"{world}: {policy}")
 
     def advance(self, tasks: int) -> None:
         """Move the bar."""
-        if self._task is not None:
-            self._progress.advance(self._task, tasks)
+        self._progress.advance(self._task, tasks)
 
 
 class _Watching(AbstractContextManager["_Watcher"]):

@@ -1,7 +1,7 @@
 """Every policy in every world on the same tasks, and the rows that come out of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +31,10 @@ MIN_TWINS = 20_000
 
 class Watcher(Protocol):
     """Told how a long evaluation gets on."""
+
+    def plan(self, tasks: int) -> None:
+        """So many tasks will be played in all, those found again included."""
+        ...
 
     def begin(self, world: str, policy: str, tasks: int) -> None:
         """A cell is about to be played."""
@@ -122,15 +126,15 @@ def evaluate(
         raise ConfigError("got no world; expected at least one, e.g. --world mcp-office")
     given = [p if isinstance(p, Contender) else resolve(p) for p in policies]
     field = _field(given, [w.world.id for w in compiled], yardsticks)
+    plans = [(world, _in(field, world)) for world in compiled]
+    if watcher is not None:
+        cells = sum(len(c.members[:max_seeds]) for _, there in plans for c in there)
+        watcher.plan(cells * draws * tasks_per_draw)
     rows: list[dict[str, Any]] = []
     recovery: list[dict[str, Any]] = []
-    for world in compiled:
+    for world, there in plans:
         held = HeldOutSet.of(world, draws, tasks_per_draw, seed)
-        judged = [
-            _judge(held, c, max_seeds, cache, watcher)
-            for c in field
-            if c.world in (None, base_id(world.world.id))
-        ]
+        judged = [_judge(held, c, max_seeds, cache, watcher) for c in there]
         boot = Bootstrap(draws, np.random.default_rng([seed, draws]))
         rows += world_rows(judged, boot)
         recovery += recovery_rows(judged)
@@ -139,14 +143,29 @@ def evaluate(
 
 
 def _field(given: list[Contender], worlds: list[str], yardsticks: bool) -> list[Contender]:
+    given = _distinct(given)
     names = [c.name for c in given]
-    if twice := {n for n in names if names.count(n) > 1}:
-        raise ConfigError(
-            f"the name {sorted(twice)[0]!r} stands for two policies; expected distinct names; "
-            "rename one folder"
-        )
     extra = standard(worlds) if yardsticks else [resolve(ALONE)]
     return [c for c in extra if c.name not in names] + given
+
+
+def _in(field: Sequence[Contender], world: CompiledWorld) -> list[Contender]:
+    return [c for c in field if c.world in (None, base_id(world.world.id))]
+
+
+def _distinct(given: list[Contender]) -> list[Contender]:
+    """A training run named like the policy made from it is shown as ``<name>-seeds``."""
+    found: dict[str, Contender] = {}
+    for contender in given:
+        if contender.name in found and len(contender.members) > 1:
+            contender = replace(contender, name=f"{contender.name}-seeds")
+        if contender.name in found:
+            raise ConfigError(
+                f"the name {contender.name!r} stands for two policies; expected distinct names; "
+                "rename one folder"
+            )
+        found[contender.name] = contender
+    return list(found.values())
 
 
 def _judge(
