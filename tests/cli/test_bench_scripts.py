@@ -104,5 +104,5 @@ def test_the_benchmark_report_shows_command_and_interval(
     (tmp_path / "evaluate.json").write_text(json.dumps([row("default", 0.8)]))
     text = benchmark.render(benchmark.STEPS)
     assert "selfheal evaluate default runs/benchmark/default --json --html" in text
-    assert "| web-api | default | 1000 | 0.8 [0.79, 0.83] |" in text
+    assert "| web-api | default | 1000 | 0.9 [0.89, 0.93] | 0.8 [0.79, 0.83] |" in text
     assert "Real components" not in text

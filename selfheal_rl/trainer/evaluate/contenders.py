@@ -30,7 +30,7 @@ PLANNERS = ("lookahead-1", "lookahead-2")
 MIXTURE = ("mcp-office", "code-shell", "web-api", "llm-output")
 MARK = "+"
 """Stands between the id of a world and what was changed in it."""
-_VERSION = 4
+_VERSION = 5
 """Counts changes to the planners, so that cells played by an older one are not reused."""
 
 

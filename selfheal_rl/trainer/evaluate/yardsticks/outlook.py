@@ -114,7 +114,7 @@ def ahead_of(
     """The rest of each task, from facts alone unless more is given.
 
     The failure rate has a gamma prior over tasks (shape ``frailty_shape``, mean the world's); after
-    k failures in s steps its mean is ``rate * (shape + k) / (shape + rate * s)``.
+    k failures (the present one included) in s steps its mean is ``rate * (shape + k) / (shape + rate * s)``.
 
     Args:
         view: the decisions at hand.
@@ -125,7 +125,7 @@ def ahead_of(
         factor: of the deployment on the failure rate, where known.
     """
     task = world.world.task
-    share, count = view.facts[_STEP], view.facts[_INCIDENTS]
+    share, count = view.facts[_STEP], view.facts[_INCIDENTS] + np.float32(1.0)
     n = np.float32(mean_steps(world))
     left = n * (1.0 - share) if steps is None else steps
     past = n * share if done is None else done
