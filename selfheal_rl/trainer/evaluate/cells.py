@@ -3,10 +3,12 @@
 import os
 import tempfile
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +112,7 @@ class Cell:
         try:
             with np.load(path, allow_pickle=False) as data:
                 values = {f.name: data[f.name] for f in _CELL}
-        except (OSError, ValueError, KeyError, EOFError):
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):
             return None
         values |= {"decisions": int(values["decisions"]), "decide_s": float(values["decide_s"])}
         return cls(**values)
