@@ -113,8 +113,9 @@ def ahead_of(
 ) -> Ahead:
     """The rest of each task, from facts alone unless more is given.
 
-    The failure rate has a gamma prior over tasks (shape ``frailty_shape``, mean the world's); after
-    k failures (the present one included) in s steps its mean is ``rate * (shape + k) / (shape + rate * s)``.
+    The failure rate has a gamma prior over tasks (shape ``frailty_shape``, mean the world's). After
+    k failures in s steps, the present one included, its mean is
+    ``rate * (shape + k) / (shape + rate * s)``.
 
     Args:
         view: the decisions at hand.
