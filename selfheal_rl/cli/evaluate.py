@@ -159,10 +159,13 @@ def _watch(quiet: bool) -> AbstractContextManager[_Watcher | None]:
     return nullcontext(None) if quiet else _Watching()
 
 
+_SHARE = "{:.0%}"
+_FAR_BELOW = -1.0
+"""A share of the gap below this says only that the policy is far behind the rules."""
 _COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("completion", "completed", "{:.3f}"),
     ("utility", "utility", "{:.3f}"),
-    ("gap_closed", "gap closed ≤", "{:.0%}"),
+    ("gap_closed", "gap closed ≤", _SHARE),
     ("worst_decile", "worst 10%", "{:.3f}"),
     ("attempts", "tries", "{:.2f}"),
     ("seconds", "seconds", "{:.0f}"),
@@ -194,7 +197,7 @@ def _tables(report: "Report", console: Console) -> None:
             style = {"policy": "bold green", "bound": "dim", "planner": "cyan"}.get(row["group"])
             label = row["policy"] + (" *" if row["best_rule"] else "")
             if row["seeds"] > 1:
-                label += f" ({row['seeds']} seeds)"
+                label += f" ×{row['seeds']}"
             table.add_row(
                 label,
                 *(_cell(row[k], fmt, wide and k in _WITH_INTERVAL) for k, _, fmt in columns),
@@ -205,7 +208,7 @@ def _tables(report: "Report", console: Console) -> None:
         "* best rule. Gap closed: share of the way from it to the clairvoyant; ≤, as that "
         "is itself an estimate from below.\n"
         "r: completed of the tasks the agent alone fails; d: failed of those it completes. "
-        "In brackets: 95 % over deployments and training seeds.",
+        "×5: training seeds. In brackets: 95 % over deployments and training seeds.",
         style="dim",
         highlight=False,
     )
@@ -214,6 +217,8 @@ def _tables(report: "Report", console: Console) -> None:
 def _cell(figure: dict[str, float] | None, fmt: str, interval: bool) -> str:
     if figure is None:
         return "-"
+    if fmt == _SHARE and figure["mean"] < _FAR_BELOW:
+        return f"below {_FAR_BELOW:.0%}"
     text = fmt.format(figure["mean"])
     if interval:
         text += f" [{fmt.format(figure['low'])}, {fmt.format(figure['high'])}]"

@@ -49,11 +49,13 @@ def test_rows_hold_every_measure_with_its_interval(report: Report) -> None:
 @pytest.mark.parametrize("width", [120, 80])
 def test_the_table_fits_the_terminal_without_cutting_figures(report: Report, width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
-    _tables(report, console)
+    seeds = {**report.rows[0], "policy": "default-seeds", "seeds": 5}
+    _tables(Report([*report.rows, seeds], [], report.settings), console)
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     assert "hand-ladder *" in text
+    assert "default-seeds ×5" in text
 
 
 def test_the_page_needs_nothing_else_and_its_pictures_are_whole(report: Report, run: Path) -> None:
