@@ -163,13 +163,13 @@ _SHARE = "{:.0%}"
 _FAR_BELOW = -1.0
 """A share of the gap below this says only that the policy is far behind the rules."""
 _COLUMNS: tuple[tuple[str, str, str], ...] = (
-    ("completion", "completed", "{:.3f}"),
+    ("completion", "compl.", "{:.3f}"),
     ("utility", "utility", "{:.3f}"),
     ("gap_closed", "gap closed ≤", _SHARE),
     ("worst_decile", "worst 10%", "{:.3f}"),
     ("attempts", "tries", "{:.2f}"),
     ("seconds", "seconds", "{:.0f}"),
-    ("escalated", "escal.", "{:.3f}"),
+    ("escalated", "esc.", "{:.3f}"),
     ("r", "r", "{:.3f}"),
     ("d", "d", "{:.3f}"),
 )
