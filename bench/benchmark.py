@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "training" / "results"
 REPORT = ROOT / "training" / "BENCHMARK.md"
 DONE = ROOT / "runs" / "benchmark" / "done.json"
-RUN = "runs/benchmark/default"
+RUN = "runs/default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Step:
 
 
 WORLDS = ("mcp-office", "code-shell", "web-api", "llm-output")
-CLAIRVOYANT = "runs/benchmark/clairvoyant"
+CLAIRVOYANT = "runs/clairvoyant"
 HTML = "runs/benchmark/report.html"
 
 
@@ -90,7 +90,7 @@ STEPS: tuple[Step, ...] = (
     *(_tuning(world) for world in WORLDS),
     Step("bandit", ("python", "bench/bandit.py", "--out", "policies/bandit")),
     Step("train", ("selfheal", "train", "default", "--out", RUN)),
-    Step("export", ("selfheal", "export", RUN, "--out", "policies/default")),
+    Step("export", ("selfheal", "export", RUN, "--out", "policies/default", "--distill")),
     Step("train-clairvoyant", ("selfheal", "train", "clairvoyant", "--out", CLAIRVOYANT)),
     Step(
         "export-clairvoyant", ("selfheal", "export", CLAIRVOYANT, "--out", "policies/clairvoyant")

@@ -1,4 +1,4 @@
-"""``selfheal export``: write a trained policy as an artifact of a few kilobytes."""
+"""``selfheal export``: write a trained policy as a small, verified artifact."""
 
 import shlex
 import sys
@@ -16,19 +16,23 @@ def export(
     ensemble: Annotated[
         bool, typer.Option(help="Ship the mean of all seeds, with their disagreement.")
     ] = False,
+    distill: Annotated[
+        bool, typer.Option(help="Ship one network that decides as all seeds together do.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write a trained policy as an artifact of a few kilobytes.
+    """Write a trained policy as a small, verified artifact.
 
     An earlier artifact in the same folder stays whole unless the new one is complete and verified.
     """
-    from selfheal_rl.trainer.train.export import export_run
+    from selfheal_rl.trainer.train.export import Members, export_run
     from selfheal_rl.trainer.train.rundir import RunDirectory
 
+    if ensemble and distill:
+        raise typer.BadParameter("--ensemble and --distill exclude each other; give one")
+    members: Members = "all" if ensemble else "distilled" if distill else "best"
     command = shlex.join(["selfheal", *sys.argv[1:]])
-    manifest = export_run(
-        RunDirectory.open(run), out, command=command, members="all" if ensemble else "best"
-    )
+    manifest = export_run(RunDirectory.open(run), out, command=command, members=members)
     size = sum(file.stat().st_size for file in out.iterdir()) / 1000
     row = {
         "policy": str(out),

@@ -103,6 +103,6 @@ def test_the_benchmark_report_shows_command_and_interval(
     monkeypatch.setattr(benchmark, "RESULTS", tmp_path)
     (tmp_path / "evaluate.json").write_text(json.dumps([row("default", 0.8)]))
     text = benchmark.render(benchmark.STEPS)
-    assert "selfheal evaluate default runs/benchmark/default --json --html" in text
+    assert "selfheal evaluate default runs/default --json --html" in text
     assert "| web-api | default | 1000 | 0.9 [0.89, 0.93] | 0.8 [0.79, 0.83] |" in text
     assert "Real components" not in text

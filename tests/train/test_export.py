@@ -13,8 +13,9 @@ from selfheal_rl.core.situation import N_SLOTS, SLOT_INDEX
 from selfheal_rl.core.values import N_ACTIONS, ArtifactError
 from selfheal_rl.runtime.decide.onnx_policy import OnnxPolicy
 from selfheal_rl.trainer.train import export as export_module
+from selfheal_rl.trainer.train.distill import DistillOptions, distill
 from selfheal_rl.trainer.train.export import check_parity, export_run, session
-from selfheal_rl.trainer.train.network import Network
+from selfheal_rl.trainer.train.network import MeanNetwork, Network
 from selfheal_rl.trainer.train.onnx_file import OPSET, network_of, to_onnx
 from selfheal_rl.trainer.train.rundir import RunDirectory
 from selfheal_rl.trainer.train.seed_run import SeedRun
@@ -210,3 +211,30 @@ def test_support_marks_what_was_fixed_and_bounds_the_rest() -> None:
     assert 0.4 < high[kind] < 0.6, "a kind never seen makes the policy abstain once it leads"
     assert (low >= -1).all()
     assert (high <= 1).all()
+
+
+def test_a_distilled_student_decides_as_the_mean_of_its_teachers_does() -> None:
+    rng = np.random.default_rng(0)
+
+    def network() -> Network:
+        def layer(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+            return rng.normal(0, k**-0.5, (n, k)).astype(np.float32), np.zeros(n, np.float32)
+
+        return Network((layer(16, 6), layer(N_ACTIONS, 16)), (layer(16, 6), layer(1, 16)))
+
+    teachers = [network(), network(), network()]
+    observation = rng.normal(0, 1, (8192, 6)).astype(np.float32)
+    mask = rng.random((8192, N_ACTIONS)) < 0.7
+    mask[:, 15] = True
+    states = States(np.zeros((1, 8192), np.float32), observation, mask)
+    options = DistillOptions(epochs=40, batch=512, learning_rate=(1e-2, 1e-3))
+
+    def agreement(student: Network) -> float:
+        def best(n: Network | MeanNetwork) -> np.ndarray:
+            return np.where(mask, n.logits(observation), -np.inf).argmax(axis=1)
+
+        return float((best(student) == best(MeanNetwork(tuple(teachers)))).mean())
+
+    student = distill(teachers, states, options, seed=0)
+    assert agreement(student) > 0.85 > agreement(teachers[0]) + 0.1
+    assert distill(teachers, states, options, seed=0).hash == student.hash

@@ -14,14 +14,16 @@ from selfheal_rl.core.catalog import Golden, Manifest, Training, write_artifact
 from selfheal_rl.core.situation import SPEC_HASH
 from selfheal_rl.core.values import ArtifactError
 from selfheal_rl.trainer.seeds import VALIDATE_SEED
+from selfheal_rl.trainer.train.distill import DistillOptions, distill
 from selfheal_rl.trainer.train.network import MeanNetwork, Network, NetworkPolicy
 from selfheal_rl.trainer.train.onnx_file import OPSET, MaskedPolicy, to_onnx
 from selfheal_rl.trainer.train.recipe import training_worlds
 from selfheal_rl.trainer.train.rundir import RunDirectory, Trained, privileged_inputs, versions
 from selfheal_rl.trainer.train.states import States, visit
+from selfheal_rl.trainer.train.support import Seen
 from selfheal_rl.trainer.train.validate import Score, Validator
 
-Members = Literal["best", "all"]
+Members = Literal["best", "distilled", "all"]
 PARITY_STATES = 10_000
 PARITY = 1e-4
 N_GOLDEN = 64
@@ -49,7 +51,8 @@ def export_run(
         out: the artifact's folder; its name becomes the policy's.
         command: the exact export command, for the card.
         members: ``best`` ships the best seed; ``all`` the mean of all seeds with their
-            disagreement, at several times the decision time.
+            disagreement, at several times the decision time; ``distilled`` one network that
+            learned to decide as that mean does, or the best seed where that scores higher.
 
     Raises:
         RunError: the run has no validated seed or is for another observation.
@@ -57,19 +60,35 @@ def export_run(
     """
     run.check_spec()
     candidates = rank(run)
-    chosen = candidates if members == "all" else candidates[:1]
+    chosen = candidates[:1] if members == "best" else candidates
     networks = [c.network for c in chosen]
+    score = chosen[0].score if len(chosen) == 1 else _scorer(run)(MeanNetwork(tuple(networks)))
+    if members == "distilled":
+        student, reached = _student(run, candidates)
+        if reached.utility >= candidates[0].score.utility:
+            networks, score = [student], reached
+        else:
+            chosen, networks, score = candidates[:1], networks[:1], candidates[0].score
     content = to_onnx(networks)
     states = visit(run.recipe, run.tables, networks[0], PARITY_STATES, np.random.default_rng(0))
     check_parity(networks, content, states)
-    score = chosen[0].score if len(chosen) == 1 else _scorer(run)(MeanNetwork(tuple(networks)))
-    manifest = _manifest(run, out.absolute().name, candidates, chosen, states, score)
+    manifest = _manifest(run, out.absolute().name, candidates, chosen, networks, states, score)
     files = {
         "policy.onnx": content,
         "golden.jsonl": golden_of(networks, states).to_jsonl(),
         "card.md": card(run, manifest, candidates, command).encode(),
     }
     return write_artifact(out, manifest, files)
+
+
+def _student(run: RunDirectory, candidates: Sequence[Candidate]) -> tuple[Network, Score]:
+    """One network that decides as all seeds together, and its score."""
+    members, options = tuple(c.network for c in candidates), DistillOptions()
+    rng = np.random.default_rng(1)
+    states = visit(run.recipe, run.tables, MeanNetwork(members), options.states, rng)
+    seen = _seen(candidates)
+    student = seen.close(distill(members, states, options, seed=0))
+    return student, _scorer(run)(student)
 
 
 def rank(run: RunDirectory) -> list[Candidate]:
@@ -159,15 +178,13 @@ def _manifest(
     name: str,
     candidates: Sequence[Candidate],
     chosen: Sequence[Candidate],
+    networks: Sequence[Network],
     states: States,
     score: Score,
 ) -> Manifest:
-    seen = chosen[0].trained.seen
-    for other in chosen[1:]:
-        seen = seen.join(other.trained.seen)
-    support = {} if run.recipe.privileged else seen.bounds()
-    if len(chosen) > 1:
-        support["disagreement"] = _usual_disagreement([c.network for c in chosen], states)
+    support = {} if run.recipe.privileged else _seen(chosen).bounds()
+    if len(networks) > 1:
+        support["disagreement"] = _usual_disagreement(networks, states)
     return Manifest(
         name=name,
         kind="onnx",
@@ -187,10 +204,18 @@ def _manifest(
             "worlds": {world: round(utility, 5) for world, utility in score.worlds.items()},
             "seeds": {str(c.trained.seed): round(c.score.utility, 5) for c in candidates},
             "shipped_seeds": [c.trained.seed for c in chosen],
+            "distilled": len(networks) < len(chosen),
         },
         support=support,
         created=run.about["created"],
     )
+
+
+def _seen(candidates: Sequence[Candidate]) -> Seen:
+    seen = candidates[0].trained.seen
+    for other in candidates[1:]:
+        seen = seen.join(other.trained.seen)
+    return seen
 
 
 def _onnx_version() -> dict[str, str]:
@@ -214,6 +239,7 @@ def card(
     """The policy's card in Markdown: what it is, how it was made, what it scored, its limits."""
     recipe, scores = run.recipe, manifest.scores
     shipped = ", ".join(str(s) for s in scores["shipped_seeds"])
+    what = "one network distilled from seeds" if scores["distilled"] else "seed"
     rows = [
         f"| {c.trained.seed} | {c.score.utility:.4f} | {c.score.completion:.1%} "
         f"| {c.trained.decisions:,} | {c.trained.seconds:.0f} |"
@@ -232,7 +258,7 @@ def card(
             f"# {manifest.name}",
             "",
             f"{recipe.title or 'A repair policy trained with PPO.'} "
-            f"Worlds: {', '.join(recipe.worlds)}. Shipped: seed {shipped}.",
+            f"Worlds: {', '.join(recipe.worlds)}. Shipped: {what} {shipped}.",
             "",
             "```",
             run.about["command"],

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from selfheal_rl.core.situation import BeliefTables
 from selfheal_rl.trainer.seeds import TRAIN_SEED
 from selfheal_rl.trainer.sim.batch import RepairBatch
-from selfheal_rl.trainer.train.network import Network
+from selfheal_rl.trainer.train.network import MeanNetwork, Network
 from selfheal_rl.trainer.train.recipe import Recipe, training_worlds
 from selfheal_rl.trainer.train.rundir import privileged_inputs
 from selfheal_rl.trainer.train.vecenv import RepairVecEnv
@@ -32,7 +32,11 @@ class States:
 
 
 def visit(
-    recipe: Recipe, tables: BeliefTables, network: Network, n: int, rng: np.random.Generator
+    recipe: Recipe,
+    tables: BeliefTables,
+    network: Network | MeanNetwork,
+    n: int,
+    rng: np.random.Generator,
 ) -> States:
     """``n`` states that ``network`` meets, a fifth of its choices replaced by random ones."""
     rows = 512
