@@ -85,7 +85,8 @@ def _left_out(world: str) -> tuple[Step, Step]:
 
 STEPS: tuple[Step, ...] = (
     Step(
-        "tune-mixture", ("selfheal", "tune-ladder", "--mixture", "--out", "policies/ladder-tuned")
+        "tune-mixture",
+        ("selfheal", "tune-ladder", "--mixture", "--tasks", "32", "--out", "policies/ladder-tuned"),
     ),
     *(_tuning(world) for world in WORLDS),
     Step("bandit", ("python", "bench/bandit.py", "--out", "policies/bandit")),

@@ -1,0 +1,1 @@
+"""Worlds, learning and judging; needs the extra ``train``."""
