@@ -39,8 +39,9 @@ def test_rows_hold_every_measure_with_its_interval(report: Report) -> None:
         for name in ("completion", "utility", "gap_closed", "worst_decile", "attempts"):
             assert row[name]["low"] <= row[name]["mean"] + 1e-9
             assert row[name]["mean"] <= row[name]["high"] + 1e-9
-    by_name = {row["policy"]: row for row in report.rows}
-    assert by_name["clairvoyant"]["gap_closed"]["mean"] == pytest.approx(1.0)
+    # The ceiling is the better of planner and network; which one it is depends on the sample.
+    bounds = [r["gap_closed"]["mean"] for r in report.rows if r["policy"].startswith("clairvoyant")]
+    assert max(bounds) == pytest.approx(1.0)
     best = next(row for row in report.rows if row["best_rule"])
     assert best["gap_closed"]["mean"] == 0.0
     json.dumps(report.to_json(), allow_nan=False)
