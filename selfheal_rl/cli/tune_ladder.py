@@ -33,7 +33,8 @@ def tune_ladder(
     """Tune a table of rules, the yardstick a policy must beat.
 
     Without options: one table for the mixture of the default recipe's worlds and one per world,
-    into policies/ladder-tuned and policies/ladder-WORLD.
+    into policies/ladder-tuned and policies/ladder-WORLD. Interrupted, it keeps the ascents that are
+    finished: run the same command again to go on.
     """
     from selfheal_rl.trainer.train.ladder import Effort
     from selfheal_rl.trainer.train.ladder_export import tune_target
@@ -54,7 +55,9 @@ def tune_ladder(
     raise_failures(failures, "artifacts written before are kept")
     emit(show.rows, as_json=as_json, title="Tuned rules")
     if stopped:
-        typer.echo("stopped; tables that were finished are written", err=True)
+        typer.echo(
+            "stopped; finished tables are written; run the same command again to go on", err=True
+        )
         raise typer.Exit(EXIT_INTERRUPTED)
 
 

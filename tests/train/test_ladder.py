@@ -1,5 +1,7 @@
 """Tuning changes only what a cell decides, never loses, and finds the toy world's best table."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from selfheal_rl.trainer.evaluate.yardsticks.selector import SelectorPolicy
 from selfheal_rl.trainer.seeds import TUNE_SEED
 from selfheal_rl.trainer.sim.compile import load_world
 from selfheal_rl.trainer.train.ladder import Effort, LadderTuner, _Ascent
+from selfheal_rl.trainer.train.ladder_memory import StoredAscents
 from selfheal_rl.trainer.train.ladder_play import (
     CELLS,
     play_table,
@@ -101,3 +104,25 @@ def test_tuning_reaches_the_optimum_of_the_toy_world() -> None:
     assert score > 0.97
     assert tuned.decisions > 100_000
     assert max(u["start"] for u in tuned.starts.values()) < tuned.score.utility
+
+
+def test_an_interrupted_tuning_ends_in_the_same_table(tmp_path: Path) -> None:
+    worlds = [load_world("toy-exact")]
+    effort = Effort(draws=1, tasks=256, screen_tasks=64, decisions=20_000, sweeps=2)
+    whole = LadderTuner(worlds, effort).tune()
+    path = tmp_path / "tune" / "toy.npz"
+
+    def stop_in_the_middle(stage: str, utility: float, decisions: int) -> None:
+        if stage.startswith("from langgraph"):
+            raise KeyboardInterrupt
+
+    stopped = LadderTuner(worlds, effort, stop_in_the_middle, StoredAscents(path, worlds, effort))
+    with pytest.raises(KeyboardInterrupt):
+        stopped.tune()
+    stages: list[str] = []
+    memory = StoredAscents(path, worlds, effort)
+    again = LadderTuner(worlds, effort, lambda stage, u, n: stages.append(stage), memory).tune()
+    np.testing.assert_array_equal(again.table, whole.table)
+    assert again.decisions == whole.decisions
+    assert not any(stage.startswith("from hand-ladder") for stage in stages)
+    assert StoredAscents(path, worlds, Effort(tasks=7)).get("1: from hand-ladder") is None

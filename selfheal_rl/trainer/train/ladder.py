@@ -8,6 +8,7 @@ come in order of use; a sweep ends when all have been tried, an ascent when a sw
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +81,18 @@ Report = Callable[[str, float, int], None]
 """Called with a stage, the utility there and the decisions simulated so far."""
 
 
+class Memory(Protocol):
+    """Keeps finished ascents by their stage."""
+
+    def get(self, stage: str) -> tuple[Table, int] | None:
+        """The table and the decisions of a finished ascent."""
+        ...
+
+    def put(self, stage: str, table: Table, decisions: int) -> None:
+        """Keep a finished ascent."""
+        ...
+
+
 class LadderTuner:
     """Tunes tables for one world or the mean of several.
 
@@ -87,6 +100,7 @@ class LadderTuner:
         worlds: equal weight each.
         effort: how much to spend.
         report: progress.
+        memory: of finished ascents, so that an interrupted tuning goes on behind them.
     """
 
     def __init__(
@@ -94,8 +108,10 @@ class LadderTuner:
         worlds: Sequence[CompiledWorld],
         effort: Effort,
         report: Report = lambda stage, utility, decisions: None,
+        memory: Memory | None = None,
     ) -> None:
         self.worlds, self.effort, self.report = tuple(worlds), effort, report
+        self._memory, self._ascents = memory, 0
         self.decisions = 0
         self._validator = Validator(worlds, effort.draws, effort.tasks, VALIDATE_SEED)
 
@@ -135,6 +151,13 @@ class LadderTuner:
     def _ascend(
         self, tasks: list[HeldOut], start: Table, stage: str, others: Sequence[Table] = ()
     ) -> Table:
+        # Numbered, since two ascents of a round may have begun from tables of one name.
+        self._ascents += 1
+        key = f"{self._ascents}: {stage}"
+        kept = None if self._memory is None else self._memory.get(key)
+        if kept is not None:
+            self.decisions += kept[1]
+            return kept[0]
         state = _Ascent(tasks, start.copy())
         before, spent = state.utility, self.decisions
         for sweep in range(self.effort.sweeps):
@@ -148,6 +171,8 @@ class LadderTuner:
             if state.utility - before < MIN_GAIN * abs(state.utility):
                 break
             before = state.utility
+        if self._memory is not None:
+            self._memory.put(key, state.table, state.decisions)
         return state.table
 
 

@@ -10,6 +10,7 @@ from selfheal_rl.runtime.decide.rules import Ladder
 from selfheal_rl.trainer.seeds import TUNE_SEED
 from selfheal_rl.trainer.sim.compile import load_world
 from selfheal_rl.trainer.train.ladder import Effort, LadderTuner, Tuned
+from selfheal_rl.trainer.train.ladder_memory import FOLDER, StoredAscents
 from selfheal_rl.trainer.train.parallel import Report, Stop
 
 
@@ -53,15 +54,19 @@ class LadderProgress:
 
 def tune_target(target: Target, effort: Effort, report: Report, stop: Stop) -> None:
     """Tune one table and write its artifact."""
-    del stop  # terminated, not asked: an earlier artifact stays whole either way
+    del stop  # terminated, not asked: finished ascents are kept, an earlier artifact stays whole
     began = time.perf_counter()
+    worlds = [load_world(world) for world in target.worlds]
+    memory = StoredAscents(FOLDER / f"{Path(target.out).absolute().name}.npz", worlds, effort)
     tuner = LadderTuner(
-        [load_world(world) for world in target.worlds],
+        worlds,
         effort,
         lambda stage, utility, n: report(LadderProgress(target.out, stage, utility, n)),
+        memory,
     )
     tuned = tuner.tune()
     write(target, effort, tuned, time.perf_counter() - began)
+    memory.clear()
     report(
         LadderProgress(
             target.out,
