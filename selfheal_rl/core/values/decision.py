@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 
 from selfheal_rl.core.values.actions import RepairAction, Seam
 from selfheal_rl.core.values.effects import EffectState
@@ -41,6 +41,11 @@ class Capabilities(Frozen):
     context_editor: bool = False
     knowledge: bool = False
     dependency_graph: bool = False
+
+    @field_serializer("seams", when_used="json")
+    def _in_order(self, seams: frozenset[Seam]) -> list[Seam]:
+        # A set's order differs between processes; hashes over the JSON must not.
+        return [seam for seam in Seam if seam in seams]
 
 
 class Diagnosis(Frozen):
